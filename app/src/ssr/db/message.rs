@@ -1,0 +1,174 @@
+//! The JSON in `chat_exchange_message.message`: the original's four fields, and beside them what a turn needs to be whole.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::model::agent::{AgentType, Confidence, Reply, Suggestion};
+use crate::model::event::{End, Failure, Finish, Seq, Usage};
+use crate::model::ids::Millis;
+use crate::model::part::Part;
+use crate::model::turn::{Turn, TurnState};
+
+/// An answer in the original's terms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentResponse {
+    /// The text.
+    pub content: String,
+    /// How sure the agent is.
+    #[serde(default)]
+    pub confidence: Confidence,
+    /// Who answered.
+    pub agent_type: AgentType,
+    /// What to do next.
+    #[serde(default)]
+    pub suggestions: Vec<Suggestion>,
+    /// Facts that only some readers know.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Why the agent answered so.
+    #[serde(default)]
+    pub reasoning: Option<String>,
+}
+
+impl AgentResponse {
+    /// The answer of a turn, with what the original's clients look for in its metadata.
+    pub fn of(turn: &Turn) -> Self {
+        let mut metadata = turn.reply.metadata.clone();
+        if let Some(model) = &turn.model {
+            metadata.entry("model").or_insert_with(|| model.clone().into());
+        }
+        if turn.usage != Usage::default() {
+            metadata.insert("input_tokens".into(), turn.usage.input.into());
+            metadata.insert("output_tokens".into(), turn.usage.output.into());
+            metadata.insert("total_tokens".into(), turn.usage.input.saturating_add(turn.usage.output).into());
+        }
+        Self {
+            content: turn.text(),
+            confidence: turn.reply.confidence,
+            agent_type: turn.agent().clone(),
+            suggestions: turn.reply.suggestions.clone(),
+            metadata,
+            reasoning: turn.reply.reasoning.clone(),
+        }
+    }
+}
+
+/// The stored message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredMessage {
+    /// The question.
+    pub query: String,
+    /// The text of the answer so far.
+    #[serde(default)]
+    pub response: String,
+    /// Who answered, else who was asked.
+    pub agent_type: AgentType,
+    /// The whole answer; none before there is one, or when it failed.
+    #[serde(default)]
+    pub agent_response: Option<AgentResponse>,
+    /// The parts of the answer.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+    /// Who was asked, when that is not who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AgentType>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The last event that is in here.
+    #[serde(default)]
+    pub seq: Seq,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+    /// Facts about where the person was when asking.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub context: Map<String, Value>,
+}
+
+/// The end of a turn as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub at: Millis,
+    /// How.
+    #[serde(flatten)]
+    pub end: End,
+    /// Why the provider stopped.
+    #[serde(default)]
+    pub finish: Option<Finish>,
+}
+
+impl StoredMessage {
+    /// A question without an answer.
+    pub fn asked(query: &str, agent: &AgentType, context: Map<String, Value>) -> Self {
+        Self {
+            query: query.to_owned(),
+            response: String::new(),
+            agent_type: agent.clone(),
+            agent_response: None,
+            parts: Vec::new(),
+            asked: None,
+            model: None,
+            usage: Usage::default(),
+            seq: 0,
+            ended: None,
+            context,
+        }
+    }
+
+    /// All that a turn says, with the context it was asked in.
+    pub fn of(turn: &Turn, context: Map<String, Value>) -> Self {
+        let answered = turn.end() == Some(End::Answered);
+        let asked = (turn.agent() != &turn.asked).then(|| turn.asked.clone());
+        Self {
+            query: turn.prompt.text.clone(),
+            response: turn.text(),
+            agent_type: turn.agent().clone(),
+            agent_response: answered.then(|| AgentResponse::of(turn)),
+            parts: turn.parts.clone(),
+            asked,
+            model: turn.model.clone(),
+            usage: turn.usage,
+            seq: turn.seq,
+            ended: match turn.state {
+                TurnState::Ended { when, end, finish } => Some(Ended { at: when, end, finish }),
+                TurnState::Running | TurnState::Paused => None,
+            },
+            context,
+        }
+    }
+
+    /// As JSON text.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// From JSON text. What cannot be read (a foreign or damaged row) becomes an answer of its plain text, marked as failed, so
+    /// that one bad row never hides the others.
+    pub fn from_json(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|_| Self {
+            response: text.to_owned(),
+            parts: vec![Part::Text { text: text.to_owned() }],
+            ended: Some(Ended { at: 0, end: End::Failed(Failure::Internal), finish: None }),
+            ..Self::asked("", &AgentType::auto(), Map::new())
+        })
+    }
+
+    /// What the answer carries beside its text.
+    pub fn reply(&self) -> Reply {
+        match &self.agent_response {
+            None => Reply::default(),
+            Some(answer) => Reply {
+                agent_type: Some(answer.agent_type.clone()),
+                confidence: answer.confidence,
+                suggestions: answer.suggestions.clone(),
+                metadata: answer.metadata.clone(),
+                reasoning: answer.reasoning.clone(),
+            },
+        }
+    }
+}

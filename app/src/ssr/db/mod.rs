@@ -1,0 +1,187 @@
+//! All SQL. SQLite (one file) or PostgreSQL, chosen by the URL; every statement is written once, as a `const`, for both.
+//!
+//! SQLite has one writing connection (every transaction `begin immediate`) and several read-only ones, in WAL mode with
+//! `synchronous = full`: since appends are committed in groups ([`writer`]), that costs next to nothing.
+//!
+//! # Why an enum and not `sqlx::Any`
+//! `Any` fails on booleans, placeholders and native options; an enum with three small macros keeps each text and each row
+//! struct once, and both engines native.
+
+pub mod exchanges;
+pub mod keys;
+pub mod message;
+pub mod sessions;
+pub mod turns;
+pub mod users;
+pub mod writer;
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, SqlitePool};
+
+use crate::model::error::AppError;
+
+static SQLITE: Migrator = sqlx::migrate!("../migrations/sqlite");
+static POSTGRES: Migrator = sqlx::migrate!("../migrations/postgres");
+
+/// The store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Db {
+    /// One file.
+    Sqlite {
+        /// Read-only connections.
+        reader: SqlitePool,
+        /// The one writing connection.
+        writer: SqlitePool,
+    },
+    /// A server.
+    Postgres(PgPool),
+}
+
+/// Runs an expression on a connection that may only read.
+macro_rules! on_reader {
+    ($db:expr, $pool:ident => $run:expr) => {
+        match $db {
+            $crate::ssr::db::Db::Sqlite { reader: $pool, .. } => $run,
+            $crate::ssr::db::Db::Postgres($pool) => $run,
+        }
+    };
+}
+
+/// Runs one statement that writes.
+macro_rules! on_writer {
+    ($db:expr, $pool:ident => $run:expr) => {
+        match $db {
+            $crate::ssr::db::Db::Sqlite { writer: $pool, .. } => $run,
+            $crate::ssr::db::Db::Postgres($pool) => $run,
+        }
+    };
+}
+
+/// Runs a block in one transaction; `?` inside rolls it back.
+macro_rules! in_transaction {
+    ($db:expr, $tx:ident => $run:expr) => {
+        match $db {
+            $crate::ssr::db::Db::Sqlite { writer, .. } => {
+                let mut $tx = writer.begin_with("begin immediate").await?;
+                let out = $run;
+                $tx.commit().await?;
+                out
+            }
+            $crate::ssr::db::Db::Postgres(pool) => {
+                let mut $tx = pool.begin().await?;
+                let out = $run;
+                $tx.commit().await?;
+                out
+            }
+        }
+    };
+}
+
+pub(crate) use {in_transaction, on_reader, on_writer};
+
+impl Db {
+    /// Opens the store and brings its tables up to date.
+    ///
+    /// # Errors
+    /// A text for the operator: a URL that is neither engine's, no connection, or a migration that failed.
+    pub async fn open(url: &str) -> Result<Self, String> {
+        if url.starts_with("sqlite:") {
+            Self::open_sqlite(url).await.map_err(|e| format!("cannot open the SQLite database: {e}"))
+        } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            Self::open_postgres(url).await.map_err(|e| format!("cannot use the PostgreSQL database: {e}"))
+        } else {
+            Err("DATABASE_URL must begin with sqlite: or postgres:".to_owned())
+        }
+    }
+
+    async fn open_sqlite(url: &str) -> Result<Self, sqlx::Error> {
+        let options = SqliteConnectOptions::from_str(url)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(Duration::from_secs(5))
+            .pragma("cache_size", "-4000");
+        // The writer comes first: a read-only connection cannot create the file.
+        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        SQLITE.run(&writer).await?;
+        let reader = SqlitePoolOptions::new()
+            .max_connections(4)
+            .connect_with(options.create_if_missing(false).read_only(true))
+            .await?;
+        Ok(Self::Sqlite { reader, writer })
+    }
+
+    async fn open_postgres(url: &str) -> Result<Self, sqlx::Error> {
+        let pool = PgPoolOptions::new()
+            .max_connections(16)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(PgConnectOptions::from_str(url)?)
+            .await?;
+        POSTGRES.run(&pool).await?;
+        Ok(Self::Postgres(pool))
+    }
+
+    /// Which engine, for people.
+    pub fn engine(&self) -> &'static str {
+        match self {
+            Self::Sqlite { .. } => "SQLite",
+            Self::Postgres(_) => "PostgreSQL",
+        }
+    }
+
+    /// Whether every running turn in it must be this process's: a SQLite file has one server.
+    pub fn is_private(&self) -> bool {
+        matches!(self, Self::Sqlite { .. })
+    }
+
+    /// Writes back what is cached and closes all connections.
+    pub async fn close(&self) {
+        match self {
+            Self::Sqlite { reader, writer } => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// Logs the database's own words once, under a fresh id, and shows only the id.
+impl From<sqlx::Error> for AppError {
+    fn from(error: sqlx::Error) -> Self {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        tracing::error!(error_id = %id, %error, "database error");
+        match error {
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Self::Unavailable,
+            _ => Self::Internal { id },
+        }
+    }
+}
+
+/// Whether a unique index refused the write. Each insert of ours can break at most one, so it needs no name.
+pub(crate) fn is_taken(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+}
+
+/// Text as both engines can hold it: PostgreSQL knows no NUL.
+pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "").into() } else { text.into() }
+}
+
+/// Every statement that is meant for both engines, for the test that prepares them all.
+pub fn statements() -> Vec<&'static str> {
+    [exchanges::ALL, keys::ALL, sessions::ALL, turns::ALL, users::ALL, writer::ALL].concat()
+}
+
+/// The statements that differ, those of this engine.
+pub fn own_statements(db: &Db) -> &'static [&'static str] {
+    match db {
+        Db::Sqlite { .. } => writer::SQLITE,
+        Db::Postgres(_) => writer::POSTGRES,
+    }
+}

@@ -1,0 +1,397 @@
+//! Turns: beginning, reading, leases. Appending and ending are in [`super::writer`].
+
+use serde_json::{Map, Value};
+use sqlx::FromRow;
+
+use super::message::StoredMessage;
+use super::{Db, in_transaction, is_taken, on_reader, on_writer};
+use crate::model::agent::AgentType;
+use crate::model::error::AppError;
+use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent};
+use crate::model::exchange::ExchangeSummary;
+use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
+use crate::model::turn::{Feedback, Prompt, Turn, TurnState};
+
+// Writing to the exchange comes first in each transaction: it locks the row on PostgreSQL too, so turns of one conversation begin
+// one after another.
+const JOIN_EXCHANGE: &str = "update chat_exchange set updated_at = $3, agent_type = $4, turn_count = turn_count + 1 \
+     where uuid = $1 and user_id = $2 and deleted_at is null returning id";
+const EXCHANGE_EXISTS: &str = "select id from chat_exchange where uuid = $1";
+const INSERT_EXCHANGE: &str = "insert into chat_exchange (user_id, uuid, title, agent_type, turn_count, created_at, updated_at) \
+     values ($1, $2, $3, $4, 1, $5, $5) returning id";
+const KNOWN_PROMPT: &str = "select uuid from chat_exchange_message \
+     where chat_exchange_id = $1 and prompt_id = $2 order by attempt desc limit 1";
+const LIVE: &str = "select uuid from chat_exchange_message where chat_exchange_id = $1 and state in ('running', 'paused')";
+const LAST_ACTIVE: &str = "select id from chat_exchange_message where chat_exchange_id = $1 and active = 1 order by id desc limit 1";
+const INSERT: &str = "insert into chat_exchange_message \
+     (chat_exchange_id, create_time, message, uuid, prompt_id, attempt, parent_id, active, state, lease_owner, lease_until) \
+     values ($1, $2, $3, $4, $5, $6, $7, 1, 'running', $8, $9) returning id";
+const RETRY_TARGET: &str = "select m.id, m.chat_exchange_id, m.prompt_id, m.attempt, m.parent_id, m.message from chat_exchange_message m \
+     join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
+const TOUCH_EXCHANGE: &str = "update chat_exchange set updated_at = $2 where id = $1";
+const RETIRE: &str = "update chat_exchange_message set active = 0 where id = $1";
+const WINDOW: &str = "select id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state \
+     from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2 order by id desc limit $3";
+const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
+     m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
+     join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
+const LIVE_OF_USER: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.user_id = $1 and m.state in ('running', 'paused')";
+const EVENTS: &str = "select seq, event from turn_event where turn_id = $1 and seq > $2 order by seq";
+const FEEDBACK: &str = "update chat_exchange_message set feedback = $3, feedback_reason = $4 where uuid = $1 and chat_exchange_id in \
+     (select id from chat_exchange where user_id = $2 and deleted_at is null) returning id";
+const RENEW: &str = "update chat_exchange_message set lease_until = $2 where lease_owner = $1 and state = 'running' \
+     returning uuid, stop_requested";
+const REQUEST_STOP: &str = "update chat_exchange_message set stop_requested = 1 where uuid = $1 and state in ('running', 'paused')";
+const LOST: &str = "select id, epoch from chat_exchange_message where state = 'running' and lease_until < $1";
+const TAKE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_owner = $3, lease_until = $4 \
+     where id = $1 and epoch = $2 and state = 'running' \
+     returning id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state";
+
+pub(super) const ALL: &[&str] = &[
+    JOIN_EXCHANGE, EXCHANGE_EXISTS, INSERT_EXCHANGE, KNOWN_PROMPT, LIVE, LAST_ACTIVE, INSERT, RETRY_TARGET, TOUCH_EXCHANGE, RETIRE,
+    WINDOW, ONE, LIVE_OF_USER, EVENTS, FEEDBACK, RENEW, REQUEST_STOP, LOST, TAKE,
+];
+
+/// What is needed to begin a turn.
+#[derive(Clone, Debug)]
+pub struct NewTurn {
+    /// Who asks.
+    pub user: UserId,
+    /// The conversation; made when it does not exist.
+    pub exchange: ExchangeUuid,
+    /// The client's id of the question.
+    pub prompt: Prompt,
+    /// The agent that is asked.
+    pub agent: AgentType,
+    /// Facts about where the person is.
+    pub context: Map<String, Value>,
+    /// The turn's name.
+    pub id: TurnId,
+    /// Now.
+    pub now: Millis,
+    /// Who runs it, and until when without renewal.
+    pub lease: Lease,
+}
+
+/// The right to run a turn.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// This run of this process.
+    pub owner: String,
+    /// After that, anyone may end the turn as lost.
+    pub until: Millis,
+}
+
+/// What became of a wish to begin a turn.
+#[derive(Debug)]
+pub enum Begun {
+    /// Stored; run it.
+    New(Box<Turn>, ExchangeId),
+    /// The same question was sent before; this is its latest turn.
+    Known(TurnId),
+    /// Another turn of this conversation is live.
+    Busy(TurnId),
+    /// No such conversation or turn for this person.
+    NotFound,
+    /// Only the latest turn can be retried.
+    NotLatest,
+}
+
+/// Leaves a transaction early, undoing it.
+enum Leave {
+    With(Begun),
+    Sql(sqlx::Error),
+}
+
+impl From<sqlx::Error> for Leave {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: i64,
+    uuid: String,
+    prompt_id: String,
+    attempt: i64,
+    create_time: Millis,
+    message: String,
+    feedback: Option<i64>,
+    feedback_reason: Option<String>,
+    state: String,
+}
+
+#[derive(FromRow)]
+struct OneRow {
+    #[sqlx(flatten)]
+    row: Row,
+    chat_exchange_id: i64,
+    epoch: i64,
+    lease_until: Millis,
+    exchange_uuid: String,
+}
+
+#[derive(FromRow)]
+struct RetryTarget {
+    id: i64,
+    chat_exchange_id: i64,
+    prompt_id: String,
+    attempt: i64,
+    parent_id: Option<i64>,
+    message: String,
+}
+
+/// A turn as stored, with what running it needs.
+#[derive(Clone, Debug)]
+pub struct StoredTurn {
+    /// The turn; without the events that are not in its row yet, until [`Db::replay`].
+    pub turn: Turn,
+    /// Its conversation.
+    pub exchange: ExchangeId,
+    /// The conversation's name.
+    pub exchange_uuid: ExchangeUuid,
+    /// Its fencing epoch.
+    pub epoch: i64,
+    /// When its lease runs out.
+    pub lease_until: Millis,
+    /// Where the person was when asking.
+    pub context: Map<String, Value>,
+}
+
+impl Row {
+    fn turn(self) -> Option<(Turn, Map<String, Value>)> {
+        let stored = StoredMessage::from_json(&self.message);
+        let reply = stored.reply();
+        let state = match (self.state.as_str(), stored.ended) {
+            ("running", _) => TurnState::Running,
+            ("paused", _) => TurnState::Paused,
+            (_, Some(ended)) => TurnState::Ended { when: ended.at, end: ended.end, finish: ended.finish },
+            ("answered", None) => TurnState::Ended { when: self.create_time, end: End::Answered, finish: None },
+            ("interrupted", None) => {
+                TurnState::Ended { when: self.create_time, end: End::Interrupted(Interruption::Lost), finish: None }
+            }
+            _ => TurnState::Ended { when: self.create_time, end: End::Failed(Failure::Internal), finish: None },
+        };
+        let turn = Turn {
+            id: TurnId::parse(&self.uuid)?,
+            row: TurnRow(self.id),
+            prompt: Prompt { id: PromptId::parse(&self.prompt_id)?, text: stored.query },
+            asked: stored.asked.unwrap_or(stored.agent_type),
+            attempt: self.attempt,
+            started_at: self.create_time,
+            model: stored.model,
+            parts: stored.parts,
+            reply,
+            usage: stored.usage,
+            state,
+            seq: stored.seq,
+            feedback: self.feedback.map(|good| Feedback { good: good == 1, reason: self.feedback_reason }),
+        };
+        Some((turn, stored.context))
+    }
+}
+
+fn turn_id(text: &str) -> Result<TurnId, Leave> {
+    TurnId::parse(text).ok_or_else(|| Leave::Sql(sqlx::Error::Protocol("a stored turn has an unusable uuid".into())))
+}
+
+/// The statements of [`Db::begin`], on either engine's transaction.
+macro_rules! begin_in {
+    ($tx:ident, $new:ident) => {{
+        let text = StoredMessage::asked(&$new.prompt.text, &$new.agent, $new.context.clone()).to_json();
+        let joined: Option<i64> = sqlx::query_scalar(JOIN_EXCHANGE)
+            .bind($new.exchange.as_str()).bind($new.user.0).bind($new.now).bind($new.agent.as_str())
+            .fetch_optional(&mut *$tx).await?;
+        let (exchange, parent) = if let Some(exchange) = joined {
+            let known: Option<String> = sqlx::query_scalar(KNOWN_PROMPT)
+                .bind(exchange).bind($new.prompt.id.as_str()).fetch_optional(&mut *$tx).await?;
+            if let Some(known) = known {
+                return Err(Leave::With(Begun::Known(turn_id(&known)?)));
+            }
+            let live: Option<String> = sqlx::query_scalar(LIVE).bind(exchange).fetch_optional(&mut *$tx).await?;
+            if let Some(live) = live {
+                return Err(Leave::With(Begun::Busy(turn_id(&live)?)));
+            }
+            let parent: Option<i64> = sqlx::query_scalar(LAST_ACTIVE).bind(exchange).fetch_optional(&mut *$tx).await?;
+            (exchange, parent)
+        } else {
+            let foreign: Option<i64> =
+                sqlx::query_scalar(EXCHANGE_EXISTS).bind($new.exchange.as_str()).fetch_optional(&mut *$tx).await?;
+            if foreign.is_some() {
+                return Err(Leave::With(Begun::NotFound));
+            }
+            let exchange: i64 = sqlx::query_scalar(INSERT_EXCHANGE)
+                .bind($new.user.0).bind($new.exchange.as_str()).bind(ExchangeSummary::title_of(&$new.prompt.text))
+                .bind($new.agent.as_str()).bind($new.now)
+                .fetch_one(&mut *$tx).await?;
+            (exchange, None)
+        };
+        let row: i64 = sqlx::query_scalar(INSERT)
+            .bind(exchange).bind($new.now).bind(text).bind($new.id.as_str()).bind($new.prompt.id.as_str()).bind(1_i64)
+            .bind(parent).bind(&$new.lease.owner).bind($new.lease.until)
+            .fetch_one(&mut *$tx).await?;
+        let turn = Turn::asked($new.id.clone(), TurnRow(row), $new.prompt.clone(), $new.agent.clone(), 1, $new.now);
+        (turn, ExchangeId(exchange))
+    }};
+}
+
+/// The statements of [`Db::begin_retry`], on either engine's transaction.
+macro_rules! retry_in {
+    ($tx:ident, $user:ident, $of:ident, $id:ident, $now:ident, $lease:ident) => {{
+        let target: Option<RetryTarget> =
+            sqlx::query_as(RETRY_TARGET).bind($of.as_str()).bind($user.0).fetch_optional(&mut *$tx).await?;
+        let Some(target) = target else { return Err(Leave::With(Begun::NotFound)) };
+        sqlx::query(TOUCH_EXCHANGE).bind(target.chat_exchange_id).bind($now).execute(&mut *$tx).await?;
+        let live: Option<String> = sqlx::query_scalar(LIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
+        if let Some(live) = live {
+            return Err(Leave::With(Begun::Busy(turn_id(&live)?)));
+        }
+        let last: Option<i64> =
+            sqlx::query_scalar(LAST_ACTIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
+        if last != Some(target.id) {
+            return Err(Leave::With(Begun::NotLatest));
+        }
+        let old = StoredMessage::from_json(&target.message);
+        let agent = old.asked.unwrap_or(old.agent_type);
+        let text = StoredMessage::asked(&old.query, &agent, old.context).to_json();
+        sqlx::query(RETIRE).bind(target.id).execute(&mut *$tx).await?;
+        let attempt = target.attempt + 1;
+        let row: i64 = sqlx::query_scalar(INSERT)
+            .bind(target.chat_exchange_id).bind($now).bind(text).bind($id.as_str()).bind(&target.prompt_id).bind(attempt)
+            .bind(target.parent_id).bind(&$lease.owner).bind($lease.until)
+            .fetch_one(&mut *$tx).await?;
+        let Some(prompt_id) = PromptId::parse(&target.prompt_id) else { return Err(Leave::With(Begun::NotFound)) };
+        let prompt = Prompt { id: prompt_id, text: old.query };
+        let turn = Turn::asked($id.clone(), TurnRow(row), prompt, agent, attempt, $now);
+        (turn, ExchangeId(target.chat_exchange_id))
+    }};
+}
+
+impl Db {
+    /// Stores a question and the right to answer it, in one transaction; nothing is left behind when it is refused.
+    pub async fn begin(&self, new: &NewTurn) -> Result<Begun, AppError> {
+        // Two processes may race for a conversation or a prompt that neither saw; the loser looks again.
+        for _ in 0..3 {
+            match self.try_begin(new).await {
+                Ok((turn, exchange)) => return Ok(Begun::New(Box::new(turn), exchange)),
+                Err(Leave::With(begun)) => return Ok(begun),
+                Err(Leave::Sql(error)) if is_taken(&error) => {}
+                Err(Leave::Sql(error)) => return Err(error.into()),
+            }
+        }
+        Err(AppError::busy())
+    }
+
+    async fn try_begin(&self, new: &NewTurn) -> Result<(Turn, ExchangeId), Leave> {
+        Ok(in_transaction!(self, tx => begin_in!(tx, new)))
+    }
+
+    /// Stores another attempt at the question of `of`, which must be the latest turn; the old attempt leaves the active branch and
+    /// stays stored.
+    pub async fn begin_retry(&self, user: UserId, of: &TurnId, id: &TurnId, now: Millis, lease: &Lease) -> Result<Begun, AppError> {
+        match self.try_retry(user, of, id, now, lease).await {
+            Ok((turn, exchange)) => Ok(Begun::New(Box::new(turn), exchange)),
+            Err(Leave::With(begun)) => Ok(begun),
+            Err(Leave::Sql(error)) if is_taken(&error) => Err(AppError::busy()),
+            Err(Leave::Sql(error)) => Err(error.into()),
+        }
+    }
+
+    async fn try_retry(&self, user: UserId, of: &TurnId, id: &TurnId, now: Millis, lease: &Lease) -> Result<(Turn, ExchangeId), Leave> {
+        Ok(in_transaction!(self, tx => retry_in!(tx, user, of, id, now, lease)))
+    }
+
+    /// The last `limit` turns before `before` on the active branch, oldest first, and whether there are earlier ones.
+    /// The caller has checked whose conversation it is.
+    pub async fn turns(&self, exchange: ExchangeId, before: Option<TurnRow>, limit: usize) -> Result<(Vec<Turn>, bool), AppError> {
+        let more = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
+        let before = before.map_or(i64::MAX, |row| row.0);
+        let rows: Vec<Row> = on_reader!(self, db =>
+            sqlx::query_as(WINDOW).bind(exchange.0).bind(before).bind(more).fetch_all(db).await?);
+        let earlier = rows.len() > limit;
+        let turns = rows.into_iter().take(limit).rev().filter_map(|row| Some(row.turn()?.0)).collect();
+        Ok((turns, earlier))
+    }
+
+    /// A person's own turn.
+    pub async fn turn(&self, user: UserId, id: &TurnId) -> Result<Option<StoredTurn>, AppError> {
+        let found: Option<OneRow> =
+            on_reader!(self, db => sqlx::query_as(ONE).bind(id.as_str()).bind(user.0).fetch_optional(db).await?);
+        Ok(found.and_then(|one| {
+            let (turn, context) = one.row.turn()?;
+            Some(StoredTurn {
+                turn,
+                context,
+                exchange: ExchangeId(one.chat_exchange_id),
+                exchange_uuid: ExchangeUuid::parse(&one.exchange_uuid)?,
+                epoch: one.epoch,
+                lease_until: one.lease_until,
+            })
+        }))
+    }
+
+    /// Applies the stored events that are not in the turn yet. Stops at the first that cannot be applied.
+    pub async fn replay(&self, turn: &mut Turn) -> Result<(), AppError> {
+        for (seq, event) in self.events(turn.row, turn.seq).await? {
+            if turn.apply(seq, &event).is_err() {
+                tracing::warn!(turn = %turn.id, seq, "a stored event does not fit its turn");
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The stored events after `after`, in order; unreadable ones end the list.
+    pub async fn events(&self, row: TurnRow, after: Seq) -> Result<Vec<(Seq, TurnEvent)>, AppError> {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let rows: Vec<(i64, String)> =
+            on_reader!(self, db => sqlx::query_as(EVENTS).bind(row.0).bind(after).fetch_all(db).await?);
+        let read = |(seq, text): (i64, String)| Some((u64::try_from(seq).ok()?, serde_json::from_str(&text).ok()?));
+        Ok(rows.into_iter().map_while(read).collect())
+    }
+
+    /// The live turns of a person, in whichever process.
+    pub async fn live_turns(&self, user: UserId) -> Result<Vec<TurnId>, AppError> {
+        let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(LIVE_OF_USER).bind(user.0).fetch_all(db).await?);
+        Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
+    }
+
+    /// Keeps what the person thought of an answer. `false`: no such turn for this person.
+    pub async fn set_feedback(&self, user: UserId, id: &TurnId, feedback: Option<&Feedback>) -> Result<bool, AppError> {
+        let good = feedback.map(|f| i64::from(f.good));
+        let reason = feedback.and_then(|f| f.reason.as_deref());
+        let done: Option<i64> = on_writer!(self, db =>
+            sqlx::query_scalar(FEEDBACK).bind(id.as_str()).bind(user.0).bind(good).bind(reason).fetch_optional(db).await?);
+        Ok(done.is_some())
+    }
+
+    /// Asks whichever process runs the turn to stop it.
+    pub async fn request_stop(&self, id: &TurnId) -> Result<(), AppError> {
+        on_writer!(self, db => sqlx::query(REQUEST_STOP).bind(id.as_str()).execute(db).await.map(drop)?);
+        Ok(())
+    }
+
+    /// Prolongs all leases of a process; gives the turns it still owns, and whether each was asked to stop.
+    pub async fn renew_leases(&self, lease: &Lease) -> Result<Vec<(TurnId, bool)>, AppError> {
+        let rows: Vec<(String, i64)> =
+            on_writer!(self, db => sqlx::query_as(RENEW).bind(&lease.owner).bind(lease.until).fetch_all(db).await?);
+        Ok(rows.into_iter().filter_map(|(id, stop)| Some((TurnId::parse(&id)?, stop == 1))).collect())
+    }
+
+    /// Running turns whose lease ran out before `then`, with their epochs.
+    pub async fn lost_turns(&self, then: Millis) -> Result<Vec<(TurnRow, i64)>, AppError> {
+        let rows: Vec<(i64, i64)> = on_reader!(self, db => sqlx::query_as(LOST).bind(then).fetch_all(db).await?);
+        Ok(rows.into_iter().map(|(id, epoch)| (TurnRow(id), epoch)).collect())
+    }
+
+    /// Takes a lost turn over, fencing off whoever ran it. `None`: somebody else was first, or it ended.
+    pub async fn take_over(&self, row: TurnRow, epoch: i64, lease: &Lease) -> Result<Option<(Turn, Map<String, Value>, i64)>, AppError> {
+        let taken: Option<Row> = on_writer!(self, db =>
+            sqlx::query_as(TAKE).bind(row.0).bind(epoch).bind(&lease.owner).bind(lease.until).fetch_optional(db).await?);
+        let Some((mut turn, context)) = taken.and_then(Row::turn) else { return Ok(None) };
+        self.replay(&mut turn).await?;
+        Ok(Some((turn, context, epoch + 1)))
+    }
+}

@@ -1,0 +1,193 @@
+//! Group commit: the events of all running turns go through one task, which commits them together every 50 ms at the latest.
+//!
+//! The end of a turn is in the same queue, so order holds, and flushes at once. A turn that ends in the batch that holds its
+//! events needs none of them: its row then says everything.
+//!
+//! # Why
+//! One transaction for each token costs a sync of the disk each; one for all costs 20 a second whatever the load
+//! (16 % of a core for 10,000 appends a second), and lets SQLite run with `synchronous = full`.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{Db, in_transaction};
+use crate::model::agent::AgentType;
+use crate::model::event::{Seq, TurnEvent};
+use crate::model::ids::{Millis, TurnRow};
+
+/// Longest wait of an event for its commit. With the time of one commit this keeps a crash's loss under 60 ms of text.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a failing store is tried again before the turns are told.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Queue length; a full one holds the turns back.
+const QUEUE: usize = 4096;
+
+const END: &str = "update chat_exchange_message set state = $3, message = $4 \
+     where id = $1 and epoch = $2 and state in ('running', 'paused') returning chat_exchange_id";
+const FORGET_EVENTS: &str = "delete from turn_event where turn_id = $1";
+const TOUCH: &str = "update chat_exchange set updated_at = $2, agent_type = $3 where id = $1";
+const APPEND_SQLITE: &str = "insert into turn_event (turn_id, seq, event) \
+     select m.id, j.value ->> 2, j.value ->> 3 from json_each($1) j join chat_exchange_message m \
+     on m.id = j.value ->> 0 and m.epoch = j.value ->> 1 where m.state in ('running', 'paused') \
+     on conflict (turn_id, seq) do nothing";
+const APPEND_POSTGRES: &str = "insert into turn_event (turn_id, seq, event) \
+     select m.id, (v ->> 2)::bigint, v ->> 3 from jsonb_array_elements($1::text::jsonb) v join chat_exchange_message m \
+     on m.id = (v ->> 0)::bigint and m.epoch = (v ->> 1)::bigint where m.state in ('running', 'paused') \
+     on conflict (turn_id, seq) do nothing";
+
+pub(super) const ALL: &[&str] = &[END, FORGET_EVENTS, TOUCH];
+pub(super) const SQLITE: &[&str] = &[APPEND_SQLITE];
+pub(super) const POSTGRES: &[&str] = &[APPEND_POSTGRES];
+
+/// Something to store about one turn.
+#[derive(Debug)]
+pub struct Write {
+    /// Its row.
+    pub row: TurnRow,
+    /// The epoch under which the writer runs it.
+    pub epoch: i64,
+    /// New events.
+    pub events: Vec<(Seq, TurnEvent)>,
+    /// Its end, if these are its last.
+    pub end: Option<EndWrite>,
+}
+
+/// The end of a turn.
+#[derive(Debug)]
+pub struct EndWrite {
+    /// `answered`, `failed` or `interrupted`.
+    pub state: &'static str,
+    /// The whole turn as JSON.
+    pub message: String,
+    /// Who answered.
+    pub agent: AgentType,
+    /// When.
+    pub at: Millis,
+    /// Told what became of it.
+    pub done: oneshot::Sender<Written>,
+}
+
+/// What became of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Durable.
+    Stored,
+    /// Somebody else ended the turn, or took it over.
+    Refused,
+    /// The store failed for too long.
+    Lost,
+}
+
+/// The way to the writing task. Cheap to clone; the task ends when all are dropped.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    queue: mpsc::Sender<Write>,
+}
+
+impl Writer {
+    /// Starts the task.
+    pub fn start(db: Db) -> (Self, tokio::task::JoinHandle<()>) {
+        let (queue, inbox) = mpsc::channel(QUEUE);
+        let task = tokio::spawn(run(db, inbox));
+        (Self { queue }, task)
+    }
+
+    /// Hands something over; waits only when the queue is full.
+    pub async fn write(&self, write: Write) {
+        if self.queue.send(write).await.is_err() {
+            tracing::error!("the writer is gone; an event was not stored");
+        }
+    }
+}
+
+async fn run(db: Db, mut inbox: mpsc::Receiver<Write>) {
+    let mut batch = Vec::new();
+    while let Some(first) = inbox.recv().await {
+        batch.push(first);
+        let due = Instant::now() + TICK;
+        while !batch.iter().any(|write| write.end.is_some()) {
+            match tokio::time::timeout_at(due, inbox.recv()).await {
+                Ok(Some(next)) => batch.push(next),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        while let Ok(next) = inbox.try_recv() {
+            batch.push(next);
+        }
+        store(&db, &mut batch).await;
+    }
+}
+
+/// Stores a batch, trying again while the store is busy or full; then tells those who wait.
+async fn store(db: &Db, batch: &mut Vec<Write>) {
+    let give_up = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_millis(50);
+    let outcome = loop {
+        match commit(db, batch).await {
+            Ok(ended) => break Some(ended),
+            Err(error) if Instant::now() < give_up => {
+                tracing::warn!(%error, "storing turns failed; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+            Err(error) => {
+                tracing::error!(%error, "storing turns failed for too long");
+                break None;
+            }
+        }
+    };
+    for write in batch.drain(..) {
+        let Some(end) = write.end else { continue };
+        let written = match &outcome {
+            None => Written::Lost,
+            Some(ended) if ended.contains(&write.row) => Written::Stored,
+            Some(_) => Written::Refused,
+        };
+        // Nobody listens when the turn's task was cancelled; the row is what counts.
+        let _ = end.done.send(written);
+    }
+}
+
+async fn commit(db: &Db, batch: &[Write]) -> Result<Vec<TurnRow>, sqlx::Error> {
+    let ending: Vec<TurnRow> = batch.iter().filter(|write| write.end.is_some()).map(|write| write.row).collect();
+    let lines: Vec<(i64, i64, Seq, String)> = batch
+        .iter()
+        .filter(|write| !ending.contains(&write.row))
+        .flat_map(|write| {
+            write.events.iter().map(|(seq, event)| {
+                (write.row.0, write.epoch, *seq, serde_json::to_string(event).unwrap_or_default())
+            })
+        })
+        .collect();
+    let append = (!lines.is_empty()).then(|| serde_json::to_string(&lines).unwrap_or_default());
+    let mut ended = Vec::with_capacity(ending.len());
+    macro_rules! commit_in {
+        ($tx:ident, $append:ident) => {{
+            if let Some(lines) = &append {
+                sqlx::query($append).bind(lines).execute(&mut *$tx).await?;
+            }
+            for write in batch {
+                let Some(end) = &write.end else { continue };
+                let exchange: Option<i64> = sqlx::query_scalar(END)
+                    .bind(write.row.0)
+                    .bind(write.epoch)
+                    .bind(end.state)
+                    .bind(&end.message)
+                    .fetch_optional(&mut *$tx)
+                    .await?;
+                let Some(exchange) = exchange else { continue };
+                sqlx::query(FORGET_EVENTS).bind(write.row.0).execute(&mut *$tx).await?;
+                sqlx::query(TOUCH).bind(exchange).bind(end.at).bind(end.agent.as_str()).execute(&mut *$tx).await?;
+                ended.push(write.row);
+            }
+        }};
+    }
+    let append_sql = match db {
+        Db::Sqlite { .. } => APPEND_SQLITE,
+        Db::Postgres(_) => APPEND_POSTGRES,
+    };
+    in_transaction!(db, tx => commit_in!(tx, append_sql));
+    Ok(ended)
+}

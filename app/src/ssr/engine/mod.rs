@@ -1,0 +1,284 @@
+//! The engine: runs turns, lets readers follow them, ends what died.
+//!
+//! A turn runs in a task of its own, never in a request, so no closed tab stops it. What it says goes to readers from memory at
+//! once and to the store through the group commit; its end is shown only when it is durable.
+
+pub mod decide;
+mod drive;
+mod follow;
+mod live;
+mod reaper;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::decide::Input;
+use self::live::Live;
+use super::agents::Registry;
+use super::clock;
+use super::db::Db;
+use super::db::turns::{Begun, Lease, NewTurn, StoredTurn};
+use super::db::writer::Writer;
+use crate::model::agent::AgentType;
+use crate::model::error::AppError;
+use crate::model::event::Interruption;
+use crate::model::exchange::TurnView;
+use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, TurnId, UserId};
+use crate::model::turn::{Prompt, Turn};
+
+/// How many earlier turns are looked at for the model's context; the token cap usually bites first.
+const CONTEXT_TURNS: usize = 200;
+
+/// Times that operators and tests may set.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// A turn whose process does not renew it for this long is lost.
+    pub lease: Duration,
+    /// How often leases are renewed and lost turns looked for.
+    pub renew: Duration,
+    /// How long a shutdown waits for running answers.
+    pub drain: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(30), renew: Duration::from_secs(10), drain: Duration::from_secs(5) }
+    }
+}
+
+/// Runs turns. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    db: Db,
+    writer: Writer,
+    registry: Registry,
+    owner: String,
+    times: Times,
+    live: Mutex<HashMap<TurnId, Arc<Live>>>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+/// A question as it comes in.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The conversation; made when it does not exist.
+    pub exchange: ExchangeUuid,
+    /// The words, with the client's id.
+    pub prompt: Prompt,
+    /// The agent that is asked.
+    pub agent: AgentType,
+    /// Facts about where the person is.
+    pub context: Map<String, Value>,
+}
+
+impl Engine {
+    /// Starts the engine on a store: ends what an earlier process left running, then watches over leases.
+    pub async fn start(db: Db, registry: Registry, times: Times) -> Result<Self, AppError> {
+        let (writer, _) = Writer::start(db.clone());
+        let inner = Inner {
+            db,
+            writer,
+            registry,
+            owner: uuid::Uuid::new_v4().to_string(),
+            times,
+            live: Mutex::new(HashMap::new()),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        };
+        let engine = Self { inner: Arc::new(inner) };
+        // One server owns a SQLite file, so whatever runs in it is lost; on a shared server only expired leases tell.
+        let lost_before = if engine.inner.db.is_private() { Millis::MAX } else { clock::now() };
+        engine.end_lost(lost_before).await?;
+        tokio::spawn(reaper::run(Arc::downgrade(&engine.inner)));
+        Ok(engine)
+    }
+
+    /// The agents and their model.
+    pub fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    /// Stores the question, then starts to answer it. Sending the same prompt again gives the turn that it made.
+    ///
+    /// # Errors
+    /// [`AppError::Conflict`] while another turn of the conversation is live, [`AppError::NotFound`] for someone else's.
+    pub async fn ask(&self, user: UserId, question: Question) -> Result<Turn, AppError> {
+        let new = NewTurn {
+            user,
+            exchange: question.exchange,
+            prompt: question.prompt,
+            agent: question.agent,
+            context: question.context,
+            id: TurnId::from(uuid::Uuid::now_v7()),
+            now: clock::now(),
+            lease: self.lease(),
+        };
+        let engine = self.clone();
+        self.shielded(async move {
+            let mut begun = engine.inner.db.begin(&new).await?;
+            if let Begun::Busy(other) = &begun
+                && engine.end_if_lost(user, other).await?
+            {
+                begun = engine.inner.db.begin(&new).await?;
+            }
+            engine.run(user, begun, new.context).await
+        })
+        .await
+    }
+
+    /// Answers the question of the latest turn again; the earlier attempt stays stored.
+    ///
+    /// # Errors
+    /// [`AppError::Conflict`] while it runs, or when it is not the latest; [`AppError::NotFound`] for someone else's.
+    pub async fn retry(&self, user: UserId, of: &TurnId) -> Result<Turn, AppError> {
+        let (engine, of) = (self.clone(), of.clone());
+        self.shielded(async move {
+            let id = TurnId::from(uuid::Uuid::now_v7());
+            let stored = engine.inner.db.turn(user, &of).await?.ok_or_else(AppError::no_exchange)?;
+            engine.end_if_lost(user, &of).await?;
+            let begun = engine.inner.db.begin_retry(user, &of, &id, clock::now(), &engine.lease()).await?;
+            engine.run(user, begun, stored.context).await
+        })
+        .await
+    }
+
+    /// Runs to its end even when the request that wants it goes away: a stored turn must get a task.
+    async fn shielded<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, AppError>> + Send + 'static,
+    ) -> Result<T, AppError> {
+        if self.inner.closing.is_cancelled() {
+            return Err(AppError::Unavailable);
+        }
+        self.inner.tasks.spawn(work).await.unwrap_or(Err(AppError::Unavailable))
+    }
+
+    async fn run(&self, user: UserId, begun: Begun, context: Map<String, Value>) -> Result<Turn, AppError> {
+        match begun {
+            Begun::New(turn, exchange) => {
+                let (earlier, _) = self.inner.db.turns(exchange, Some(turn.row), CONTEXT_TURNS).await.unwrap_or_default();
+                self.spawn(user, (*turn).clone(), &earlier, context);
+                Ok(*turn)
+            }
+            Begun::Known(id) => Ok(self.view(user, &id).await?.turn),
+            Begun::Busy(_) => Err(AppError::busy()),
+            Begun::NotFound => Err(AppError::no_exchange()),
+            Begun::NotLatest => Err(AppError::Conflict { reason: "Only the latest answer can be retried.".into() }),
+        }
+    }
+
+    fn spawn(&self, user: UserId, turn: Turn, earlier: &[Turn], context: Map<String, Value>) {
+        let route = self.inner.registry.route(&turn.asked);
+        let request = self.inner.registry.request(&route.agent, earlier, &turn.prompt.text, context.clone());
+        let begin = Input::Begin {
+            agent: route.agent,
+            unknown: route.unknown,
+            model: self.inner.registry.model().name().to_owned(),
+        };
+        let (live, inputs) = Live::new(user, turn, 1);
+        self.inner.lives().insert(live.id.clone(), live.clone());
+        if self.inner.closing.is_cancelled() {
+            live.send(Input::Stop(Interruption::Shutdown));
+        }
+        self.inner.tasks.spawn(drive::drive(self.inner.clone(), live, inputs, begin, request, context));
+    }
+
+    /// The turn as it is now, from memory while it runs here, with its HTML.
+    pub async fn view(&self, user: UserId, id: &TurnId) -> Result<TurnView, AppError> {
+        if let Some(live) = self.inner.live(user, id) {
+            return Ok(live.view());
+        }
+        Ok(self.stored(user, id).await?.turn.into())
+    }
+
+    /// The turn as stored, with its events; ended first if whoever ran it is gone.
+    async fn stored(&self, user: UserId, id: &TurnId) -> Result<StoredTurn, AppError> {
+        self.end_if_lost(user, id).await?;
+        let mut stored = self.inner.db.turn(user, id).await?.ok_or_else(|| AppError::not_found("The turn"))?;
+        if !stored.turn.is_ended() {
+            self.inner.db.replay(&mut stored.turn).await?;
+        }
+        Ok(stored)
+    }
+
+    /// Puts what memory or the event log knows into a live turn of a list, so that a reader sees every word so far.
+    pub async fn refresh(&self, user: UserId, turn: Turn) -> Result<TurnView, AppError> {
+        if turn.is_ended() { Ok(turn.into()) } else { self.view(user, &turn.id).await }
+    }
+
+    /// Ends the turn by the person's wish and waits until that is stored; a turn that is over stays as it is.
+    pub async fn stop(&self, user: UserId, id: &TurnId) -> Result<(), AppError> {
+        if let Some(live) = self.inner.live(user, id) {
+            live.send(Input::Stop(Interruption::ByUser));
+            live.ended().await;
+            return Ok(());
+        }
+        if !self.stored(user, id).await?.turn.is_ended() {
+            self.inner.db.request_stop(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops every live turn of a conversation that is about to be deleted.
+    pub async fn stop_all(&self, user: UserId, exchange: Option<&ExchangeId>) -> Result<(), AppError> {
+        for id in self.inner.db.live_turns(user).await? {
+            let Some(stored) = self.inner.db.turn(user, &id).await? else { continue };
+            if exchange.is_none_or(|exchange| *exchange == stored.exchange) {
+                self.stop(user, &id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a turn that runs here and gives it whole.
+    pub async fn finished(&self, user: UserId, id: &TurnId) -> Result<Turn, AppError> {
+        if let Some(live) = self.inner.live(user, id) {
+            live.ended().await;
+            return Ok(live.turn());
+        }
+        Ok(self.stored(user, id).await?.turn)
+    }
+
+    /// Refuses new turns, waits a while for running ones, interrupts the rest, and returns when all is stored.
+    pub async fn close(&self) {
+        self.inner.closing.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(self.inner.times.drain, self.inner.tasks.wait()).await.is_err() {
+            for live in self.inner.lives().values() {
+                live.send(Input::Stop(Interruption::Shutdown));
+            }
+            if tokio::time::timeout(Duration::from_secs(10), self.inner.tasks.wait()).await.is_err() {
+                tracing::error!("some turns could not be ended; the next start does it");
+            }
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        self.inner.lease()
+    }
+}
+
+impl Inner {
+    fn lives(&self) -> MutexGuard<'_, HashMap<TurnId, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live(&self, user: UserId, id: &TurnId) -> Option<Arc<Live>> {
+        self.lives().get(id).filter(|live| live.user == user).cloned()
+    }
+
+    fn lease(&self) -> Lease {
+        let lease = i64::try_from(self.times.lease.as_millis()).unwrap_or(i64::MAX / 2);
+        Lease { owner: self.owner.clone(), until: clock::now() + lease }
+    }
+}

@@ -1,0 +1,124 @@
+//! Leases: renews those of this process, and ends turns whose process is gone. No turn is ever left spinning.
+
+use std::collections::HashSet;
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::decide::Input;
+use super::{Engine, Inner, clock};
+use crate::model::error::AppError;
+use crate::model::event::{End, Interruption, TurnEvent};
+use crate::model::ids::{Millis, TurnId, TurnRow, UserId};
+use crate::ssr::db::message::StoredMessage;
+use crate::ssr::db::writer::{EndWrite, Write};
+
+/// How long deleted conversations can be brought back by an operator before they are removed for good.
+const BIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Works until the engine is gone.
+pub(super) async fn run(inner: Weak<Inner>) {
+    let mut orphans = HashSet::new();
+    let mut swept_at = 0;
+    loop {
+        let Some(strong) = inner.upgrade() else { return };
+        let engine = Engine { inner: strong };
+        let pause = engine.inner.times.renew;
+        if let Err(error) = engine.look_after(&mut orphans, &mut swept_at).await {
+            tracing::warn!(%error, "looking after turns failed; trying again");
+        }
+        drop(engine);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+impl Engine {
+    async fn look_after(&self, orphans: &mut HashSet<TurnId>, swept_at: &mut Millis) -> Result<(), AppError> {
+        self.renew(orphans).await?;
+        self.end_lost(clock::now()).await?;
+        let now = clock::now();
+        if now - *swept_at > 10 * 60 * 1000 {
+            *swept_at = now;
+            self.inner.db.delete_expired_sessions(now).await?;
+            self.inner.db.purge_deleted(now - i64::try_from(BIN.as_millis()).unwrap_or(0)).await?;
+        }
+        Ok(())
+    }
+
+    /// Renews the leases of this process. A turn of ours that the store no longer gives us was taken over: its task ends. One that
+    /// the store gives us twice in a row and that has no task here lost it: it is ended.
+    async fn renew(&self, orphans: &mut HashSet<TurnId>) -> Result<(), AppError> {
+        let owned = self.inner.db.renew_leases(&self.lease()).await?;
+        let mut unknown = HashSet::new();
+        for (id, stop) in owned {
+            let live = self.inner.lives().get(&id).cloned();
+            match live {
+                Some(live) if stop => live.send(Input::Stop(Interruption::ByUser)),
+                Some(_) => {}
+                None => drop(unknown.insert(id)),
+            }
+        }
+        if unknown.iter().any(|id| orphans.contains(id)) {
+            let lost = self.inner.db.lost_turns(Millis::MAX).await?;
+            tracing::error!(count = lost.len(), "turns without a task");
+            for (row, epoch) in lost {
+                self.end_orphan(row, epoch, orphans).await?;
+            }
+        }
+        *orphans = unknown;
+        Ok(())
+    }
+
+    async fn end_orphan(&self, row: TurnRow, epoch: i64, orphans: &HashSet<TurnId>) -> Result<(), AppError> {
+        let running_here = self.inner.lives().values().any(|live| live.with_turn(|turn| turn.row) == row);
+        if running_here || orphans.is_empty() {
+            return Ok(());
+        }
+        self.end_as_lost(row, epoch).await
+    }
+
+    /// Ends every running turn whose lease ran out before `then`.
+    pub(super) async fn end_lost(&self, then: Millis) -> Result<(), AppError> {
+        for (row, epoch) in self.inner.db.lost_turns(then).await? {
+            self.end_as_lost(row, epoch).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a turn if it is live, runs nowhere that renews it, and its lease ran out; says whether it did.
+    pub(super) async fn end_if_lost(&self, user: UserId, id: &TurnId) -> Result<bool, AppError> {
+        if self.inner.live(user, id).is_some() {
+            return Ok(false);
+        }
+        let Some(stored) = self.inner.db.turn(user, id).await? else { return Ok(false) };
+        if stored.turn.is_ended() || stored.lease_until >= clock::now() {
+            return Ok(false);
+        }
+        self.end_as_lost(stored.turn.row, stored.epoch).await?;
+        Ok(true)
+    }
+
+    /// Takes the turn over, so that a stalled writer is refused, and stores it as interrupted with every word that was stored.
+    async fn end_as_lost(&self, row: TurnRow, epoch: i64) -> Result<(), AppError> {
+        let Some((mut turn, context, epoch)) = self.inner.db.take_over(row, epoch, &self.lease()).await? else { return Ok(()) };
+        let at = clock::now();
+        let how = End::Interrupted(Interruption::Lost);
+        if turn.apply(turn.seq + 1, &TurnEvent::Ended { at, how, finish: None }).is_err() {
+            return Ok(());
+        }
+        tracing::warn!(turn = %turn.id, "a turn was interrupted: its process is gone");
+        let (done, stored) = oneshot::channel();
+        let end = EndWrite {
+            state: turn.state_name(),
+            message: StoredMessage::of(&turn, context).to_json(),
+            agent: turn.agent().clone(),
+            at: turn.started_at,
+            done,
+        };
+        self.inner.writer.write(Write { row, epoch, events: Vec::new(), end: Some(end) }).await;
+        // Whatever became of it, the next look finds it again if it is still live.
+        let _ = stored.await;
+        Ok(())
+    }
+}
