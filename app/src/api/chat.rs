@@ -1,0 +1,181 @@
+//! Server functions of the chat.
+
+use leptos::prelude::*;
+use leptos::server;
+use serde::{Deserialize, Serialize};
+
+use crate::model::error::AppError;
+use crate::model::exchange::{Conversation, History, HistoryCursor, TurnView};
+use crate::model::ids::{ExchangeUuid, Millis};
+
+/// A question that is stored and being answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Name of the conversation.
+    pub exchange: ExchangeUuid,
+    /// The turn as it begins.
+    pub view: TurnView,
+}
+
+/// An agent that a person can pick.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentChoice {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+}
+
+/// What the chat page needs to know of the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatSetup {
+    /// The model that answers.
+    pub model: String,
+    /// It only pretends.
+    pub demo: bool,
+    /// The agents to pick from, `auto` not among them.
+    pub agents: Vec<AgentChoice>,
+}
+
+/// Stores a question and starts to answer it. Without an exchange it makes one; without a prompt id too (plain forms).
+#[server(prefix = "/api/fn", endpoint = "chat/send")]
+pub async fn send(
+    #[server(default)] exchange: Option<String>,
+    #[server(default)] prompt_id: Option<String>,
+    query: String,
+    #[server(default)] agent: Option<String>,
+) -> Result<Sent, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        let ask = crate::ssr::chat::Ask { exchange, prompt_id, query, agent, ..Default::default() };
+        let asked = crate::ssr::chat::ask(&state.db, &state.engine, user.id, ask).await?;
+        web::send_forms_to(&format!("/chatgxy/{}", asked.uuid));
+        Ok(Sent { exchange: asked.uuid, view: asked.turn.into() })
+    })
+    .await
+}
+
+/// Answers the latest question again.
+#[server(prefix = "/api/fn", endpoint = "chat/retry")]
+pub async fn retry(turn: String) -> Result<TurnView, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        let id = crate::ssr::chat::turn_id(&turn)?;
+        Ok(state.engine.retry(user.id, &id).await?.0.into())
+    })
+    .await
+}
+
+/// Stops a turn; one that is over stays as it is.
+#[server(prefix = "/api/fn", endpoint = "chat/stop")]
+pub async fn stop(turn: String) -> Result<(), AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        state.engine.stop(user.id, &crate::ssr::chat::turn_id(&turn)?).await
+    })
+    .await
+}
+
+/// A stretch of a conversation.
+#[server(prefix = "/api/fn", endpoint = "chat/conversation")]
+pub async fn read_conversation(name: String, #[server(default)] before: Option<i64>) -> Result<Conversation, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::conversation(&state.db, &state.engine, user.id, &name, before).await
+    })
+    .await
+}
+
+/// The name of the conversation with the latest activity.
+#[server(prefix = "/api/fn", endpoint = "chat/latest")]
+pub async fn read_latest() -> Result<Option<ExchangeUuid>, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::latest(&state.db, user.id).await
+    })
+    .await
+}
+
+/// A page of the history.
+#[server(prefix = "/api/fn", endpoint = "chat/history", input = server_fn::codec::Json)]
+pub async fn read_history(before: Option<HistoryCursor>) -> Result<History, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::history(&state.db, user.id, before).await
+    })
+    .await
+}
+
+/// Moves a conversation to the bin; gives the key to take it back.
+#[server(prefix = "/api/fn", endpoint = "chat/delete")]
+pub async fn delete_exchange(name: String) -> Result<Millis, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::delete(&state.db, &state.engine, user.id, &name).await
+    })
+    .await
+}
+
+/// Moves all general conversations to the bin; gives the key to take them back.
+#[server(prefix = "/api/fn", endpoint = "chat/clear")]
+pub async fn clear_history() -> Result<Millis, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::clear_history(&state.db, &state.engine, user.id).await
+    })
+    .await
+}
+
+/// Takes back what was deleted at that time.
+#[server(prefix = "/api/fn", endpoint = "chat/restore")]
+pub async fn restore_deleted(deleted_at: Millis) -> Result<(), AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::restore(&state.db, user.id, deleted_at).await
+    })
+    .await
+}
+
+/// Keeps what the person thought of an answer; without `good` it is forgotten.
+#[server(prefix = "/api/fn", endpoint = "chat/feedback")]
+pub async fn give_feedback(
+    turn: String,
+    #[server(default)] good: Option<bool>,
+    #[server(default)] reason: Option<String>,
+) -> Result<(), AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        crate::ssr::chat::set_feedback(&state.db, user.id, &turn, good, reason).await
+    })
+    .await
+}
+
+/// What the chat page needs to know of the server.
+#[server(prefix = "/api/fn", endpoint = "chat/setup")]
+pub async fn read_setup() -> Result<ChatSetup, AppError> {
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, _) = web::signed_in().await?;
+        let registry = state.engine.registry();
+        let choice = |agent: &crate::ssr::agents::Agent| AgentChoice {
+            name: agent.name.to_owned(),
+            description: agent.description.to_owned(),
+        };
+        Ok(ChatSetup {
+            model: registry.model().name().to_owned(),
+            demo: registry.model().is_demo(),
+            agents: registry.agents().iter().map(choice).collect(),
+        })
+    })
+    .await
+}

@@ -1,0 +1,175 @@
+//! The use cases of the chat: access check, then store or engine. Server functions and REST call the same ones.
+
+use serde_json::{Map, Value};
+
+use super::clock;
+use super::db::Db;
+use super::db::storable;
+use super::engine::{Engine, Question};
+use crate::model::agent::AgentType;
+use crate::model::error::AppError;
+use crate::model::exchange::{Conversation, ExchangeSummary, History, HistoryCursor};
+use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
+use crate::model::turn::{Feedback, Prompt, Turn};
+
+/// Longest question, in characters.
+pub const QUESTION_CHARS: usize = 200_000;
+/// Longest reason of a feedback, in characters.
+pub const REASON_CHARS: usize = 1_000;
+/// Turns of a conversation that are loaded at once.
+pub const WINDOW: usize = 30;
+/// Lines of the history that are loaded at once.
+pub const HISTORY_LINES: usize = 50;
+
+/// A question as a client sends it, unchecked.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    /// Name or number of the conversation; none makes a new one.
+    pub exchange: Option<String>,
+    /// The client's id of the question; none makes one.
+    pub prompt_id: Option<String>,
+    /// The words.
+    pub query: String,
+    /// The agent; none is `auto`.
+    pub agent: Option<String>,
+    /// Facts about where the person is.
+    pub context: Map<String, Value>,
+}
+
+/// A question that is stored and being answered.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Number of the conversation.
+    pub exchange: ExchangeId,
+    /// Name of the conversation.
+    pub uuid: ExchangeUuid,
+    /// The turn; already over when the same question had been sent before.
+    pub turn: Turn,
+}
+
+/// Stores a question and starts to answer it.
+pub async fn ask(db: &Db, engine: &Engine, user: UserId, ask: Ask) -> Result<Asked, AppError> {
+    let question = storable(&ask.query).into_owned();
+    if question.trim().is_empty() {
+        return Err(AppError::invalid("query", "Write a question first."));
+    }
+    if question.chars().count() > QUESTION_CHARS {
+        return Err(AppError::invalid("query", format!("The question is too long: {QUESTION_CHARS} characters at most.")));
+    }
+    let agent = match ask.agent.as_deref() {
+        None | Some("") => AgentType::auto(),
+        Some(name) => AgentType::parse(name)
+            .ok_or_else(|| AppError::invalid("agent_type", "An agent's name is lower-case letters, digits and _."))?,
+    };
+    let prompt_id = match ask.prompt_id.as_deref() {
+        None | Some("") => PromptId::from(uuid::Uuid::now_v7()),
+        Some(id) => PromptId::parse(id).ok_or_else(|| bad_id("prompt_id"))?,
+    };
+    let uuid = exchange_uuid(db, user, ask.exchange.as_deref()).await?;
+    let prompt = Prompt { id: prompt_id, text: question };
+    let question = Question { exchange: uuid.clone(), prompt, agent, context: ask.context };
+    let (turn, exchange) = engine.ask(user, question).await?;
+    Ok(Asked { exchange, uuid, turn })
+}
+
+fn bad_id(field: &str) -> AppError {
+    AppError::invalid(field, "An id is 1 to 64 letters, digits, - or _.")
+}
+
+/// The name of the conversation to ask in: a number must exist, a name may be new, none makes one.
+async fn exchange_uuid(db: &Db, user: UserId, name: Option<&str>) -> Result<ExchangeUuid, AppError> {
+    match name {
+        None | Some("") => Ok(ExchangeUuid::from(uuid::Uuid::now_v7())),
+        Some(number) if number.parse::<i64>().is_ok() => {
+            Ok(db.exchange(user, number).await?.ok_or_else(AppError::no_exchange)?.uuid)
+        }
+        Some(name) => ExchangeUuid::parse_chosen(name).ok_or_else(|| bad_id("exchange")),
+    }
+}
+
+/// A person's own conversation, by name or number.
+pub async fn exchange(db: &Db, user: UserId, name: &str) -> Result<ExchangeSummary, AppError> {
+    db.exchange(user, name).await?.ok_or_else(AppError::no_exchange)
+}
+
+/// The last turns of a conversation before `before`, rendered; live ones with every word so far.
+pub async fn conversation(
+    db: &Db,
+    engine: &Engine,
+    user: UserId,
+    name: &str,
+    before: Option<i64>,
+) -> Result<Conversation, AppError> {
+    let summary = exchange(db, user, name).await?;
+    let (turns, earlier) = db.turns(summary.id, before.map(TurnRow), WINDOW).await?;
+    let mut views = Vec::with_capacity(turns.len());
+    for turn in turns {
+        views.push(engine.refresh(user, turn).await?);
+    }
+    Ok(Conversation { summary, turns: views, earlier })
+}
+
+/// All turns of a conversation as stored, for programs.
+pub async fn all_turns(db: &Db, user: UserId, name: &str) -> Result<Vec<Turn>, AppError> {
+    let summary = exchange(db, user, name).await?;
+    Ok(db.turns(summary.id, None, 100_000).await?.0)
+}
+
+/// A page of the history.
+pub async fn history(db: &Db, user: UserId, before: Option<HistoryCursor>) -> Result<History, AppError> {
+    db.history(user, before, HISTORY_LINES).await
+}
+
+/// The name of the conversation with the latest activity.
+pub async fn latest(db: &Db, user: UserId) -> Result<Option<ExchangeUuid>, AppError> {
+    Ok(db.history(user, None, 1).await?.lines.pop().map(|line| line.uuid))
+}
+
+/// Moves a conversation to the bin, its running answer stopped; the time is the key to take it back.
+pub async fn delete(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Millis, AppError> {
+    let summary = exchange(db, user, name).await?;
+    engine.stop_all(user, Some(&summary.id)).await?;
+    let now = clock::now();
+    if db.delete_exchange(user, &summary.uuid, now).await? { Ok(now) } else { Err(AppError::no_exchange()) }
+}
+
+/// Moves all general conversations to the bin; the time is the key to take them back.
+pub async fn clear_history(db: &Db, engine: &Engine, user: UserId) -> Result<Millis, AppError> {
+    engine.stop_all(user, None).await?;
+    let now = clock::now();
+    db.clear_history(user, now).await?;
+    Ok(now)
+}
+
+/// Takes back what was deleted at that time.
+pub async fn restore(db: &Db, user: UserId, deleted_at: Millis) -> Result<(), AppError> {
+    match db.restore_deleted(user, deleted_at).await? {
+        0 => Err(AppError::no_exchange()),
+        _ => Ok(()),
+    }
+}
+
+/// The turn of that name, as text from a client.
+pub fn turn_id(text: &str) -> Result<TurnId, AppError> {
+    TurnId::parse(text).ok_or_else(|| AppError::not_found("The turn"))
+}
+
+/// Keeps, or with `None` forgets, what the person thought of an answer.
+pub async fn set_feedback(
+    db: &Db,
+    user: UserId,
+    turn: &str,
+    good: Option<bool>,
+    reason: Option<String>,
+) -> Result<(), AppError> {
+    let reason = reason.map(|text| storable(text.trim()).into_owned()).filter(|text| !text.is_empty());
+    if reason.as_ref().is_some_and(|text| text.chars().count() > REASON_CHARS) {
+        return Err(AppError::invalid("reason", format!("The reason is too long: {REASON_CHARS} characters at most.")));
+    }
+    let feedback = good.map(|good| Feedback { good, reason });
+    if db.set_feedback(user, &turn_id(turn)?, feedback.as_ref()).await? {
+        Ok(())
+    } else {
+        Err(AppError::not_found("The turn"))
+    }
+}

@@ -1,0 +1,62 @@
+//! What the server functions share: who calls, and how an answer becomes a response.
+
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use leptos::prelude::{expect_context, use_context};
+use leptos_axum::ResponseOptions;
+
+use super::AppState;
+use super::auth;
+use crate::model::error::AppError;
+use crate::model::user::User;
+
+/// The state of the server, from the context of the running request.
+pub fn state() -> AppState {
+    expect_context::<AppState>()
+}
+
+/// The state and the person who calls.
+pub async fn signed_in() -> Result<(AppState, User), AppError> {
+    let state = state();
+    let parts = use_context::<Parts>().ok_or(AppError::NotSignedIn)?;
+    let user = auth::current_user(&state, &parts).await?.ok_or(AppError::NotSignedIn)?;
+    Ok((state, user))
+}
+
+/// Runs a use case and gives its error the right status. A plain form is redirected and a page shows the error itself, so their
+/// statuses are left alone, but for a page about nothing: that is a 404 to machines too.
+pub async fn answer<T>(work: impl Future<Output = Result<T, AppError>>) -> Result<T, AppError> {
+    let outcome = work.await;
+    let by_script = !accepts_html();
+    if let (Err(error), Some(response)) = (&outcome, use_context::<ResponseOptions>())
+        && (by_script || (!is_form() && matches!(error, AppError::NotFound { .. })))
+    {
+        if let Ok(status) = StatusCode::from_u16(error.status()) {
+            response.set_status(status);
+        }
+        if let AppError::TooMany { retry_after_s } = error {
+            response.insert_header(axum::http::header::RETRY_AFTER, (*retry_after_s).into());
+        }
+    }
+    outcome
+}
+
+/// After this call a plain form shows that page; a call by script just gets its answer.
+pub fn send_forms_to(path: &str) {
+    if is_form() {
+        leptos_axum::redirect(path);
+    }
+}
+
+/// Whether a plain form was sent.
+fn is_form() -> bool {
+    accepts_html() && use_context::<Parts>().is_some_and(|parts| parts.method == Method::POST)
+}
+
+/// Whether a browser asks for something to show, not a script for data.
+fn accepts_html() -> bool {
+    use_context::<Parts>().is_some_and(|parts| {
+        parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains("text/html"))
+    })
+}

@@ -1,0 +1,197 @@
+//! What the browser keeps. All of it is optional: with storage full, blocked or corrupt the page works from memory.
+//!
+//! Choices of looks (theme, panel) are kept for the browser; drafts, which are a person's words, only for the tab and under the
+//! person's id, and they are forgotten at sign-out.
+
+use std::collections::BTreeMap;
+
+use leptos::prelude::*;
+
+use crate::model::ids::UserId;
+
+#[cfg(feature = "hydrate")]
+use gloo_storage::{LocalStorage, SessionStorage, Storage};
+
+#[cfg(feature = "hydrate")]
+const THEME: &str = "chatgxy-theme";
+#[cfg(feature = "hydrate")]
+const PANEL: &str = "chatgxy-history";
+#[cfg(feature = "hydrate")]
+const DRAFTS: &str = "chatgxy-drafts";
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// As the system says.
+    System,
+    /// Always light.
+    Light,
+    /// Always dark.
+    Dark,
+}
+
+impl Theme {
+    /// The word in storage, page and tooltip.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    /// The one after it.
+    pub fn next(self) -> Self {
+        match self {
+            Self::System => Self::Light,
+            Self::Light => Self::Dark,
+            Self::Dark => Self::System,
+        }
+    }
+}
+
+/// The chosen theme.
+pub fn theme() -> RwSignal<Theme> {
+    let theme = RwSignal::new(Theme::System);
+    #[cfg(feature = "hydrate")]
+    Effect::new(move |_| {
+        let kept = LocalStorage::get::<String>(THEME).unwrap_or_default();
+        let kept = [Theme::Light, Theme::Dark].into_iter().find(|theme| theme.name() == kept);
+        if let Some(kept) = kept {
+            theme.set(kept);
+        }
+    });
+    theme
+}
+
+/// Chooses a theme.
+pub fn set_theme(signal: RwSignal<Theme>, theme: Theme) {
+    signal.set(theme);
+    #[cfg(feature = "hydrate")]
+    {
+        let _ = LocalStorage::set(THEME, theme.name());
+        if let Some(root) = document().document_element() {
+            let _ = match theme {
+                Theme::System => root.remove_attribute("data-theme"),
+                Theme::Light | Theme::Dark => root.set_attribute("data-theme", theme.name()),
+            };
+        }
+    }
+}
+
+/// Whether the history is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryPanel {
+    /// By the width of the window.
+    Auto,
+    /// Shown, on a narrow window above the conversation.
+    Open,
+    /// Hidden.
+    Closed,
+}
+
+impl HistoryPanel {
+    /// The word in page and storage.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Panel(RwSignal<HistoryPanel>);
+
+/// The state of the history panel, one for the page.
+pub fn history_panel() -> RwSignal<HistoryPanel> {
+    if let Some(Panel(panel)) = use_context() {
+        return panel;
+    }
+    let panel = RwSignal::new(HistoryPanel::Auto);
+    provide_context(Panel(panel));
+    #[cfg(feature = "hydrate")]
+    Effect::new(move |_| {
+        if LocalStorage::get::<String>(PANEL).is_ok_and(|kept| kept == HistoryPanel::Closed.name()) {
+            panel.set(HistoryPanel::Closed);
+        }
+    });
+    panel
+}
+
+/// Shows or hides the panel, and remembers it.
+pub fn set_history_panel(signal: RwSignal<HistoryPanel>, panel: HistoryPanel) {
+    signal.set(panel);
+    #[cfg(feature = "hydrate")]
+    let _ = LocalStorage::set(PANEL, panel.name());
+}
+
+/// After a conversation was chosen: a panel above it goes, a column beside it stays.
+pub fn settle_history_panel(signal: RwSignal<HistoryPanel>) {
+    if signal.get_untracked() == HistoryPanel::Open {
+        signal.set(HistoryPanel::Auto);
+    }
+}
+
+/// Unsent text by conversation, of one person.
+#[derive(Clone, Copy)]
+struct Drafts {
+    #[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
+    user: UserId,
+    texts: StoredValue<BTreeMap<String, String>>,
+}
+
+/// Makes the drafts of a person available below.
+pub fn provide_drafts(user: UserId) {
+    #[cfg(feature = "hydrate")]
+    let kept = SessionStorage::get::<(UserId, BTreeMap<String, String>)>(DRAFTS)
+        .ok()
+        .filter(|(owner, _)| *owner == user)
+        .map(|(_, texts)| texts)
+        .unwrap_or_default();
+    #[cfg(not(feature = "hydrate"))]
+    let kept = BTreeMap::new();
+    provide_context(Drafts { user, texts: StoredValue::new(kept) });
+}
+
+/// The unsent text of a conversation.
+#[cfg(feature = "hydrate")]
+pub fn draft(name: &str) -> String {
+    use_context::<Drafts>()
+        .and_then(|drafts| drafts.texts.try_with_value(|texts| texts.get(name).cloned()).flatten())
+        .unwrap_or_default()
+}
+
+/// A way to keep the unsent text of a conversation, also from where there is no context any more.
+#[derive(Clone, Copy)]
+pub struct DraftKeeper(#[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))] Option<Drafts>);
+
+/// The keeper for the person whose page this is.
+pub fn draft_keeper() -> DraftKeeper {
+    DraftKeeper(use_context::<Drafts>())
+}
+
+impl DraftKeeper {
+    /// Keeps a text; an empty one is forgotten.
+    #[allow(unused_variables, reason = "the server keeps no drafts")]
+    pub fn keep(self, name: &str, text: &str) {
+        #[cfg(feature = "hydrate")]
+        if let Some(Drafts { user, texts }) = self.0 {
+            texts.try_update_value(|texts| {
+                if text.is_empty() {
+                    texts.remove(name);
+                } else {
+                    texts.insert(name.to_owned(), text.to_owned());
+                }
+                let _ = SessionStorage::set(DRAFTS, (user, &*texts));
+            });
+        }
+    }
+}
+
+/// Forgets every word of the person.
+pub fn forget() {
+    #[cfg(feature = "hydrate")]
+    SessionStorage::delete(DRAFTS);
+}

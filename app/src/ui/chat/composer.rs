@@ -1,0 +1,165 @@
+//! Where questions are written. What is written is never lost: it stays until the server has it, and per conversation.
+
+use leptos::html;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use leptos_router::NavigateOptions;
+use leptos_router::hooks::use_navigate;
+
+use super::page::NEW;
+use super::thread::Thread;
+use crate::api::chat::{ChatSetup, send, stop};
+use crate::model::agent::AgentType;
+use crate::ui::browser::{field, ids, keys, storage, tabs};
+use crate::ui::widgets::Icon;
+
+/// A question on its way: the ids stay the same when it is sent again, so that a lost answer never makes it twice.
+#[derive(Clone, PartialEq)]
+struct Outgoing {
+    text: String,
+    exchange: String,
+    prompt_id: String,
+}
+
+/// The form under a conversation.
+#[component]
+pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl IntoView {
+    let name = thread.name.get_value();
+    let area = NodeRef::<html::Textarea>::new();
+    let text = field::draft(area, name.clone());
+    let error = RwSignal::new(String::new());
+    let sending = RwSignal::new(false);
+    let agent = RwSignal::new(AgentType::AUTO.to_owned());
+    let outgoing = StoredValue::new(None::<Outgoing>);
+    let live = Memo::new(move |_| thread.live().map(|live| live.id));
+    let go = use_navigate();
+    let drafts = storage::draft_keeper();
+
+    let submit = move || {
+        let question = text.get_untracked();
+        if question.trim().is_empty() || sending.get_untracked() {
+            return;
+        }
+        if live.get_untracked().is_some() {
+            error.set("An answer is still being written. Send this when it is done, or stop it first.".into());
+            return;
+        }
+        let same = outgoing.get_value().filter(|old| old.text == question);
+        let out = same.unwrap_or_else(|| Outgoing {
+            text: question,
+            exchange: thread.name.with_value(|name| if name == NEW { ids::new() } else { name.clone() }),
+            prompt_id: ids::new(),
+        });
+        outgoing.set_value(Some(out.clone()));
+        error.set(String::new());
+        sending.set(true);
+        let go = go.clone();
+        spawn_local(async move {
+            let Outgoing { text: question, exchange, prompt_id } = out;
+            let sent = send(Some(exchange), Some(prompt_id), question.clone(), Some(agent.get_untracked())).await;
+            sending.try_set(false);
+            match sent {
+                Ok(sent) => {
+                    outgoing.try_set_value(None);
+                    let name = thread.name.try_get_value().unwrap_or_default();
+                    // What was typed meanwhile stays.
+                    if text.try_get_untracked().is_some_and(|now| now == question) {
+                        field::write(area, text, "");
+                        drafts.keep(&name, "");
+                    }
+                    thread.notes.announce("Generating");
+                    tabs::tell();
+                    if name == NEW {
+                        go(&format!("/chatgxy/{}", sent.exchange), NavigateOptions::default());
+                    } else {
+                        thread.push(sent.view);
+                        jump.run(());
+                    }
+                    thread.list.refresh();
+                }
+                Err(why) => drop(error.try_set(format!("Not sent: {why} Your text is still here."))),
+            }
+        });
+    };
+    let halt = move |_| {
+        let Some(id) = live.get_untracked() else { return };
+        spawn_local(async move {
+            if let Err(why) = stop(id.to_string()).await {
+                error.try_set(why.to_string());
+            }
+        });
+    };
+    field::fill_from(area, text, thread.filled);
+    let on_key = {
+        let submit = submit.clone();
+        move |event: leptos::ev::KeyboardEvent| {
+            if keys::is_send(&event) {
+                event.prevent_default();
+                submit();
+            }
+        }
+    };
+    let exchange = if name == NEW { String::new() } else { name };
+    view! {
+        <form
+            class="composer"
+            aria-label="Message"
+            method="post"
+            action="/api/fn/chat/send"
+            on:submit=move |event| {
+                event.prevent_default();
+                submit();
+            }
+        >
+            <p class="composer-error" role="alert">{move || error.get()}</p>
+            <input type="hidden" name="exchange" value=exchange />
+            <div class="composer-box">
+                <textarea
+                    node_ref=area
+                    name="query"
+                    aria-label="Message"
+                    rows="1"
+                    required
+                    placeholder="Ask about tools, workflows, errors or your data"
+                    on:keydown=on_key
+                ></textarea>
+                <div class="composer-bar">
+                    <label class="agent-picker">
+                        <span class="sr-only">"Agent"</span>
+                        <select name="agent" on:change:target=move |event| agent.set(event.target().value())>
+                            <option value=AgentType::AUTO>"Auto"</option>
+                            {setup
+                                .agents
+                                .into_iter()
+                                .map(|choice| {
+                                    let label = AgentType::parse(&choice.name).map_or_else(String::new, |agent| agent.label().to_owned());
+                                    view! {
+                                        <option value=choice.name title=choice.description>
+                                            {label}
+                                        </option>
+                                    }
+                                })
+                                .collect_view()}
+                        </select>
+                        <Icon name="chevron-down" />
+                    </label>
+                    <span class="composer-hint">"Enter sends, Shift+Enter for a new line"</span>
+                    <button class="button" data-kind="stop" type="button" hidden=move || live.get().is_none() on:click=halt>
+                        <Icon name="stop" />
+                        "Stop"
+                    </button>
+                    <button
+                        class="button"
+                        data-kind="primary"
+                        type="submit"
+                        hidden=move || live.get().is_some()
+                        aria-busy=move || sending.get().to_string()
+                    >
+                        <Icon name="send" />
+                        "Send"
+                    </button>
+                </div>
+            </div>
+        </form>
+    }
+}

@@ -1,0 +1,115 @@
+//! A turn on screen: one signal for the turn, one for each block of HTML, so that only what grew is touched.
+
+use leptos::prelude::*;
+
+use crate::model::exchange::TurnView;
+use crate::model::frame::Frame;
+use crate::model::ids::TurnId;
+use crate::model::turn::Turn;
+
+/// The HTML of one top-level block.
+pub type Block = ArcRwSignal<String>;
+
+/// The HTML of one part.
+pub type Blocks = ArcRwSignal<Vec<Block>>;
+
+/// A turn on screen. Cheap to clone; all clones are the same turn.
+#[derive(Clone)]
+pub struct LiveTurn {
+    /// Its name.
+    pub id: TurnId,
+    /// What it says.
+    pub turn: ArcRwSignal<Turn>,
+    html: ArcRwSignal<Vec<Blocks>>,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It fits.
+    Fits,
+    /// Events are missing: ask again from what is here.
+    Gap,
+    /// It was the last one.
+    Last,
+}
+
+impl LiveTurn {
+    /// Puts a turn on screen.
+    pub fn new(view: TurnView) -> Self {
+        let html = view.html.into_iter().map(|blocks| ArcRwSignal::new(blocks.into_iter().map(ArcRwSignal::new).collect())).collect();
+        let live =
+            Self { id: view.turn.id.clone(), turn: ArcRwSignal::new(view.turn), html: ArcRwSignal::new(html) };
+        live.make_room();
+        live
+    }
+
+    /// The blocks of a part.
+    pub fn blocks(&self, part: usize) -> Blocks {
+        self.html.with_untracked(|html| html.get(part).cloned()).unwrap_or_default()
+    }
+
+    /// Takes over what the stream says.
+    pub fn apply(&self, frame: Frame) -> Applied {
+        match frame {
+            Frame::Snapshot { view } => {
+                self.replace(*view);
+                Applied::Fits
+            }
+            Frame::Events { first, events } => {
+                let fits = self.turn.try_update(|turn| {
+                    (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok())
+                });
+                self.make_room();
+                if fits == Some(false) { Applied::Gap } else { Applied::Fits }
+            }
+            Frame::Html { part, block, blocks, html } => {
+                set_block(&self.blocks(part), block, blocks, html);
+                Applied::Fits
+            }
+            Frame::End => Applied::Last,
+        }
+    }
+
+    /// Takes over a whole turn; blocks that are the same stay untouched.
+    pub fn replace(&self, view: TurnView) {
+        let TurnView { turn, html } = view;
+        if self.turn.with_untracked(|mine| *mine != turn) {
+            self.turn.set(turn);
+        }
+        self.make_room();
+        for (part, blocks) in html.into_iter().enumerate() {
+            let count = blocks.len();
+            let mine = self.blocks(part);
+            for (index, block) in blocks.into_iter().enumerate() {
+                set_block(&mine, index, count, block);
+            }
+        }
+    }
+
+    /// Every part has a list of blocks, if an empty one.
+    fn make_room(&self) {
+        let parts = self.turn.with_untracked(|turn| turn.parts.len());
+        if self.html.with_untracked(Vec::len) < parts {
+            self.html.update(|html| html.resize_with(parts, Blocks::default));
+        }
+    }
+}
+
+fn set_block(blocks: &Blocks, index: usize, count: usize, html: String) {
+    let known = blocks.with_untracked(|blocks| blocks.get(index).cloned());
+    match known {
+        Some(block) => {
+            if block.with_untracked(|old| *old != html) {
+                block.set(html);
+            }
+        }
+        None => blocks.update(|blocks| {
+            blocks.resize_with(index, Block::default);
+            blocks.push(Block::new(html));
+        }),
+    }
+    if blocks.with_untracked(|blocks| blocks.len() > count) {
+        blocks.update(|blocks| blocks.truncate(count));
+    }
+}

@@ -1,0 +1,169 @@
+//! `/chatgxy`: the shell around history and conversation.
+
+use leptos::either::{Either, EitherOf3};
+use leptos::prelude::*;
+use leptos_meta::Title;
+use leptos_router::components::Redirect;
+use leptos_router::hooks::{use_params_map, use_query_map};
+
+use super::history::{HistoryList, HistoryPanel};
+use super::thread::ConversationView;
+use crate::api::chat::{read_conversation, read_history, read_latest, read_setup};
+use crate::model::error::AppError;
+use crate::model::user::User;
+use crate::ui::app::Blank;
+use crate::ui::browser::{online, storage};
+use crate::ui::widgets::{Icon, Notes, NotesView, Rail};
+
+/// The page without a conversation in its address that means "a new one".
+pub const NEW: &str = "new";
+
+/// `/chatgxy`: goes to the latest conversation, or to a new one.
+#[component]
+pub fn LatestChat() -> impl IntoView {
+    let latest = Resource::new_blocking(|| (), |()| read_latest());
+    view! {
+        <Suspense fallback=|| ()>
+            {move || Suspend::new(async move {
+                let name = latest.await.ok().flatten().map_or_else(|| NEW.to_owned(), |uuid| uuid.to_string());
+                view! { <Redirect path=format!("/chatgxy/{name}") /> }
+            })}
+        </Suspense>
+    }
+}
+
+/// `/chatgxy/{exchange}`
+#[component]
+pub fn ChatPage(user: User) -> impl IntoView {
+    let notes = Notes::provide();
+    storage::provide_drafts(user.id);
+    let params = use_params_map();
+    let query = use_query_map();
+    let name = Memo::new(move |_| params.with(|params| params.get("exchange").unwrap_or_default()));
+    let lines = Resource::new_blocking(|| (), |()| read_history(None));
+    let setup = Resource::new_blocking(|| (), |()| read_setup());
+    let loaded = Resource::new_blocking(
+        move || name.get(),
+        move |name| {
+            let before = query.with_untracked(|query| query.get_str("before").and_then(|text| text.parse().ok()));
+            async move { if name == NEW { Ok(None) } else { read_conversation(name, before).await.map(Some) } }
+        },
+    );
+    let list = HistoryList::provide();
+    let panel = storage::history_panel();
+    view! {
+        <div class="shell" data-history=move || panel.get().name()>
+            <Rail />
+            <Suspense fallback=|| ()>
+                {move || Suspend::new(async move {
+                    match lines.await {
+                        Ok(first) => {
+                            list.start(first);
+                            Either::Left(view! { <HistoryPanel list name=name.into() panel /> })
+                        }
+                        Err(error) => {
+                            Either::Right(
+                                view! {
+                                    <aside class="history" id="history" aria-label="Conversations">
+                                        <p class="history-empty">{error.to_string()}</p>
+                                    </aside>
+                                },
+                            )
+                        }
+                    }
+                })}
+            </Suspense>
+            <a class="scrim" href="#main" tabindex="-1" aria-hidden="true" on:click=move |event| {
+                event.prevent_default();
+                storage::set_history_panel(panel, storage::HistoryPanel::Closed);
+            }></a>
+            <Transition fallback=|| view! { <Loading /> }>
+                {move || Suspend::new(async move {
+                    let loaded = loaded.await;
+                    let setup = setup.await;
+                    let name = name.get_untracked();
+                    match (loaded, setup) {
+                        (Ok(loaded), Ok(setup)) => {
+                            EitherOf3::A(view! { <ConversationView name loaded setup notes list panel /> })
+                        }
+                        (Err(AppError::NotFound { .. }), _) => {
+                            EitherOf3::B(
+                                view! {
+                                    <Title text="Not found" />
+                                    <Missing
+                                        title="This conversation is not here"
+                                        text="It was deleted, or it belongs to another account.".to_owned()
+                                    />
+                                },
+                            )
+                        }
+                        (Err(error), _) | (_, Err(error)) => {
+                            EitherOf3::C(view! { <Missing title="This conversation could not be loaded" text=error.to_string() /> })
+                        }
+                    }
+                })}
+            </Transition>
+            <NotesView notes online=online::signal() />
+        </div>
+    }
+}
+
+#[component]
+fn Missing(title: &'static str, text: String) -> impl IntoView {
+    view! {
+        <main id="main" class="chat" data-empty="true" tabindex="-1">
+            <ChatHead title=String::new() />
+            <div class="thread" tabindex="0">
+                <div class="thread-inner">
+                    <Blank title text />
+                </div>
+            </div>
+        </main>
+    }
+}
+
+#[component]
+fn Loading() -> impl IntoView {
+    view! {
+        <main id="main" class="chat" data-empty="false" tabindex="-1" aria-busy="true">
+            <ChatHead title=String::new() />
+            <div class="thread">
+                <div class="thread-inner">
+                    <div class="skeleton" aria-hidden="true">
+                        <i></i>
+                        <i></i>
+                        <i></i>
+                    </div>
+                </div>
+            </div>
+        </main>
+    }
+}
+
+/// The line above a conversation.
+#[component]
+pub fn ChatHead(title: String) -> impl IntoView {
+    let panel = storage::history_panel();
+    view! {
+        <header class="chat-head">
+            <a
+                class="icon-button history-show"
+                href="#history"
+                aria-label="Show conversations"
+                title="Show conversations"
+                on:click=move |event| {
+                    event.prevent_default();
+                    storage::set_history_panel(panel, storage::HistoryPanel::Open);
+                }
+            >
+                <Icon name="sidebar" />
+            </a>
+            <h1 class="chat-title" title=title.clone()>
+                {title.clone()}
+            </h1>
+            <a class="icon-button new-chat" href="/chatgxy/new" aria-label="New conversation" title="New conversation">
+                <Icon name="plus" />
+            </a>
+        </header>
+    }
+}

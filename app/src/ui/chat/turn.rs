@@ -1,0 +1,447 @@
+//! One turn: the question, the answer as far as it came, how it ended, what to do next.
+
+use leptos::either::{Either, EitherOf3};
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use super::live::LiveTurn;
+use super::thread::Thread;
+use crate::api::chat::{give_feedback, retry};
+use crate::model::agent::Suggestion;
+use crate::model::event::{End, Finish, Interruption};
+use crate::model::part::Part;
+use crate::model::turn::{Feedback, Turn, TurnState};
+use crate::ui::browser::{clipboard, field, tabs, turn_stream};
+use crate::ui::widgets::{Icon, Time};
+
+/// What a part is, as far as its view is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Text,
+    Reasoning,
+    Other,
+}
+
+fn kinds(turn: &Turn) -> Vec<(usize, Kind)> {
+    let kind = |part: &Part| match part {
+        Part::Text { .. } => Kind::Text,
+        Part::Reasoning { .. } => Kind::Reasoning,
+        Part::StepStart | Part::Tool(_) => Kind::Other,
+    };
+    turn.parts.iter().map(kind).enumerate().collect()
+}
+
+/// The turn.
+#[component]
+pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView {
+    let turn = live.turn.clone();
+    let id = live.id.clone();
+    turn_stream::follow(&live, move |how| {
+        thread.notes.announce(match how {
+            Some(End::Answered) => "Answer complete",
+            Some(End::Interrupted(Interruption::ByUser)) => "Answer stopped",
+            _ => "Answer incomplete",
+        });
+        thread.list.refresh();
+        tabs::tell();
+    });
+    let prompt = turn.with_untracked(|turn| turn.prompt.text.clone());
+    let asked_at = turn.with_untracked(|turn| turn.started_at);
+    let long = prompt.chars().count() > 1_200 || prompt.lines().count() > 16;
+    let state = {
+        let turn = turn.clone();
+        Memo::new(move |_| turn.with(Turn::state_name))
+    };
+    view! {
+        <article class="turn" data-state=move || state.get() id=format!("turn-{id}") aria-label=format!("Turn {number}")>
+            <div class="prompt">
+                <p class="prompt-text">{prompt}</p>
+                {long
+                    .then(|| {
+                        view! {
+                            <label class="prompt-more">
+                                <input type="checkbox" />
+                                <span>"Show whole message"</span>
+                            </label>
+                        }
+                    })}
+                <Time at=asked_at />
+            </div>
+            <Answer live thread />
+        </article>
+    }
+}
+
+#[component]
+fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
+    let turn = live.turn.clone();
+    let (agent, model, parts, waiting, busy) = {
+        let (a, b, c, d, e) = (turn.clone(), turn.clone(), turn.clone(), turn.clone(), turn.clone());
+        (
+            Memo::new(move |_| a.with(|turn| turn.agent().clone())),
+            Memo::new(move |_| b.with(|turn| turn.model.clone())),
+            Memo::new(move |_| c.with(kinds)),
+            Memo::new(move |_| d.with(|turn| !turn.is_ended() && !turn.has_text())),
+            Memo::new(move |_| e.with(|turn| !turn.is_ended() && matches!(turn.parts.last(), Some(Part::Reasoning { .. })))),
+        )
+    };
+    let icon = Signal::derive(move || agent.get().icon());
+    let of_part = live.clone();
+    view! {
+        <div class="answer">
+            <header class="answer-head">
+                <Icon name=icon />
+                <span class="agent-name">{move || agent.get().label().to_owned()}</span>
+                <span class="model-name" title=move || model.get().unwrap_or_default()>
+                    {move || model.get().unwrap_or_default()}
+                </span>
+            </header>
+            <For each=move || parts.get() key=|part| *part let((index, kind))>
+                {match kind {
+                    Kind::Text => EitherOf3::A(view! { <TextPart live=of_part.clone() index /> }),
+                    Kind::Reasoning => EitherOf3::B(view! { <ReasoningPart turn=of_part.turn.clone() index busy=busy.into() /> }),
+                    Kind::Other => EitherOf3::C(()),
+                }}
+            </For>
+            <div class="waiting skeleton" aria-hidden="true" hidden=move || !waiting.get()>
+                <i></i>
+                <i></i>
+                <i></i>
+            </div>
+            <EndNotice live=live.clone() thread />
+            <Suggestions turn=turn thread />
+            <Foot live thread />
+        </div>
+    }
+}
+
+#[component]
+fn TextPart(live: LiveTurn, index: usize) -> impl IntoView {
+    let blocks = live.blocks(index);
+    view! {
+        <div class="prose">
+            <For each=move || blocks.get().into_iter().enumerate() key=|(place, _)| *place let((_, block))>
+                <div class="block" inner_html=move || block.get()></div>
+            </For>
+        </div>
+    }
+}
+
+#[component]
+fn ReasoningPart(turn: ArcRwSignal<Turn>, index: usize, busy: Signal<bool>) -> impl IntoView {
+    let text = Memo::new(move |_| {
+        turn.with(|turn| match turn.parts.get(index) {
+            Some(Part::Reasoning { text }) => text.clone(),
+            _ => String::new(),
+        })
+    });
+    view! {
+        <details class="reasoning" data-busy=move || busy.get().to_string()>
+            <summary>
+                <Icon name="reasoning" />
+                "Reasoning"
+            </summary>
+            <p>{move || text.get()}</p>
+        </details>
+    }
+}
+
+/// What a notice says: kind, icon, what happened, what to do, whether it can be tried again.
+fn notice(turn: &Turn) -> Option<(&'static str, &'static str, &'static str, String, bool)> {
+    let TurnState::Ended { end, finish, .. } = turn.state else { return None };
+    let kept = if turn.has_text() { "What came is kept." } else { "Your question is kept." };
+    match end {
+        End::Answered => match finish {
+            Some(Finish::Length) => {
+                Some(("info", "info", "The answer reached the length limit.", "Ask to continue for the rest.".into(), false))
+            }
+            Some(Finish::ContentFilter) => {
+                Some(("info", "info", "The provider withheld the rest.", "What came is kept.".into(), true))
+            }
+            _ => None,
+        },
+        End::Failed(failure) => {
+            let (what, advice) = failure.explain();
+            Some(("failed", "error", what, format!("{kept} {advice}"), true))
+        }
+        End::Interrupted(Interruption::ByUser) => Some(("stopped", "stop", "Stopped by you.", kept.into(), true)),
+        End::Interrupted(Interruption::Shutdown) => {
+            Some(("interrupted", "warning", "The server was restarted.", format!("{kept} Retry to get a whole answer."), true))
+        }
+        End::Interrupted(Interruption::Lost) => {
+            Some(("interrupted", "warning", "The answer was interrupted.", format!("{kept} Retry to get a whole answer."), true))
+        }
+    }
+}
+
+/// Whether this is the latest turn: only that one can be tried again.
+fn is_last(thread: Thread, live: &LiveTurn) -> Memo<bool> {
+    let id = live.id.clone();
+    Memo::new(move |_| thread.turns.with(|turns| turns.last().is_some_and(|last| last.id == id)))
+}
+
+fn try_again(thread: Thread, id: String) {
+    spawn_local(async move {
+        match retry(id).await {
+            Ok(view) => {
+                thread.replace_last(view);
+                thread.notes.announce("Generating");
+                tabs::tell();
+            }
+            Err(error) => thread.notes.show(error.to_string()),
+        }
+    });
+}
+
+#[component]
+fn EndNotice(live: LiveTurn, thread: Thread) -> impl IntoView {
+    let last = is_last(thread, &live);
+    let turn = live.turn.clone();
+    let id = StoredValue::new(live.id.to_string());
+    let notice = Memo::new(move |_| turn.with(notice));
+    move || {
+        notice.get().map(|(kind, icon, what, advice, again)| {
+            view! {
+                <div class="notice" data-kind=kind role="note">
+                    <Icon name=icon />
+                    <p>
+                        <strong>{what}</strong>
+                        " "
+                        {advice}
+                    </p>
+                    <form
+                        method="post"
+                        action="/api/fn/chat/retry"
+                        hidden=move || !(again && last.get())
+                        on:submit=move |event| {
+                            event.prevent_default();
+                            try_again(thread, id.get_value());
+                        }
+                    >
+                        <input type="hidden" name="turn" value=id.get_value() />
+                        <button class="button">
+                            <Icon name="retry" />
+                            "Retry"
+                        </button>
+                    </form>
+                </div>
+            }
+        })
+    }
+}
+
+#[component]
+fn Suggestions(turn: ArcRwSignal<Turn>, thread: Thread) -> impl IntoView {
+    let suggestions = Memo::new(move |_| {
+        turn.with(|turn| {
+            let mut all = if turn.is_ended() { turn.reply.suggestions.clone() } else { Vec::new() };
+            all.sort_by_key(|suggestion| suggestion.priority);
+            all
+        })
+    });
+    move || {
+        let all = suggestions.get();
+        (!all.is_empty()).then(|| {
+            view! {
+                <ul class="suggestions" aria-label="Suggestions">
+                    {all.into_iter().map(|suggestion| view! { <Card suggestion thread /> }).collect_view()}
+                </ul>
+            }
+        })
+    }
+}
+
+/// Name and icon of what a card does.
+fn action(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "tool_run" => ("Run a tool", "tool"),
+        "save_tool" => ("Save the tool", "wrench"),
+        "contact_support" => ("Ask for support", "user"),
+        "view_external" => ("Open a page", "link"),
+        "documentation" => ("Read the documentation", "book"),
+        "workflow_import" => ("Import a workflow", "pages"),
+        "refine_query" => ("Ask more exactly", "search"),
+        _ => ("Suggestion", "lightbulb"),
+    }
+}
+
+#[component]
+fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
+    let (title, icon) = action(&suggestion.action_type);
+    let priority = suggestion.priority.clamp(1, 3).to_string();
+    let url = suggestion.parameters.get("url").and_then(|url| url.as_str()).filter(|url| is_web(url)).map(str::to_owned);
+    let description = suggestion.description;
+    view! {
+        <li>
+            {match url {
+                Some(url) => {
+                    Either::Left(
+                        view! {
+                            <a class="action-card" data-priority=priority href=url target="_blank" rel="noopener noreferrer nofollow">
+                                <Icon name=icon />
+                                <span class="action-title">{title}</span>
+                                <span class="action-detail">{description}</span>
+                                <Icon name="external" />
+                            </a>
+                        },
+                    )
+                }
+                None => {
+                    let question = description.clone();
+                    Either::Right(
+                        view! {
+                            <button
+                                type="button"
+                                class="action-card"
+                                data-priority=priority
+                                on:click=move |_| thread.filled.set(Some(question.clone()))
+                            >
+                                <Icon name=icon />
+                                <span class="action-title">{title}</span>
+                                <span class="action-detail">{description}</span>
+                            </button>
+                        },
+                    )
+                }
+            }}
+        </li>
+    }
+}
+
+/// A suggestion comes from a model: only plain web addresses become links.
+fn is_web(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
+#[component]
+fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
+    let last = is_last(thread, &live);
+    let id = StoredValue::new(live.id.to_string());
+    let turn = live.turn.clone();
+    let (tokens, took, ended_at, feedback) = {
+        let (a, b, c, d) = (turn.clone(), turn.clone(), turn.clone(), turn.clone());
+        (
+            Memo::new(move |_| a.with(|turn| turn.usage.input.saturating_add(turn.usage.output))),
+            Memo::new(move |_| b.with(Turn::took_ms)),
+            Signal::derive(move || {
+                c.with(|turn| match turn.state {
+                    TurnState::Ended { when, .. } => when,
+                    TurnState::Running | TurnState::Paused => turn.started_at,
+                })
+            }),
+            Memo::new(move |_| d.with(|turn| turn.feedback.clone())),
+        )
+    };
+    let copied = RwSignal::new(false);
+    let asking = RwSignal::new(false);
+    let thanks = RwSignal::new(false);
+    let copy = {
+        let turn = turn.clone();
+        move |_| {
+            clipboard::copy(turn.with_untracked(Turn::text));
+            copied.set(true);
+            thread.notes.announce("Copied");
+            set_timeout(move || drop(copied.try_set(false)), std::time::Duration::from_secs(2));
+        }
+    };
+    // Shown at once, taken back when the server does not have it.
+    let rate = {
+        let turn = turn.clone();
+        move |next: Option<Feedback>| {
+            let before = turn.with_untracked(|turn| turn.feedback.clone());
+            turn.update(|turn| turn.feedback.clone_from(&next));
+            let turn = turn.clone();
+            spawn_local(async move {
+                let (good, reason) = (next.as_ref().map(|f| f.good), next.and_then(|f| f.reason));
+                if let Err(error) = give_feedback(id.get_value(), good, reason).await {
+                    turn.try_update(|turn| turn.feedback = before);
+                    thread.notes.show(format!("Your rating was not stored. {error}"));
+                }
+            });
+        }
+    };
+    let toggle = {
+        let rate = rate.clone();
+        move |good: bool| {
+            let is_set = feedback.get_untracked().is_some_and(|old| old.good == good);
+            rate((!is_set).then_some(Feedback { good, reason: None }));
+            asking.set(!is_set && !good);
+            thanks.set(false);
+        }
+    };
+    let toggle_down = toggle.clone();
+    let pressed = move |good: bool| feedback.get().is_some_and(|feedback| feedback.good == good).to_string();
+    let reason = NodeRef::<leptos::html::Input>::new();
+    let explain = move |event: leptos::ev::SubmitEvent| {
+        event.prevent_default();
+        let text = field::value(reason);
+        if !text.trim().is_empty() {
+            rate(Some(Feedback { good: false, reason: Some(text) }));
+            thanks.set(true);
+        }
+        asking.set(false);
+    };
+    view! {
+        <footer class="answer-foot">
+            <button type="button" class="icon-button" aria-label="Copy answer" title="Copy answer" data-done=move || copied.get().to_string() on:click=copy>
+                <Icon name=Signal::derive(move || if copied.get() { "check" } else { "copy" }) />
+            </button>
+            <button
+                type="button"
+                class="icon-button"
+                aria-label="Good answer"
+                title="Good answer"
+                aria-pressed=move || pressed(true)
+                on:click=move |_| toggle(true)
+            >
+                <Icon name="thumb-up" />
+            </button>
+            <button
+                type="button"
+                class="icon-button"
+                aria-label="Bad answer"
+                title="Bad answer"
+                aria-pressed=move || pressed(false)
+                on:click=move |_| toggle_down(false)
+            >
+                <Icon name="thumb-down" />
+            </button>
+            <button
+                type="button"
+                class="icon-button"
+                aria-label="Retry"
+                title="Retry"
+                hidden=move || !last.get()
+                on:click=move |_| try_again(thread, id.get_value())
+            >
+                <Icon name="retry" />
+            </button>
+            <span class="answer-meta">
+                <span hidden=move || tokens.get() == 0>{move || format!("{} tok", tokens.get())}</span>
+                <span>{move || took.get().map_or_else(String::new, seconds)}</span>
+                <Time at=ended_at />
+            </span>
+            <form class="feedback-reason" hidden=move || !asking.get() on:submit=explain>
+                <input
+                    class="input"
+                    node_ref=reason
+                    aria-label="What was wrong? (optional)"
+                    placeholder="What was wrong? (optional)"
+                    maxlength="1000"
+                />
+                <button class="button">"Send"</button>
+                <button type="button" class="button" data-kind="quiet" on:click=move |_| asking.set(false)>
+                    "Skip"
+                </button>
+            </form>
+            <p class="feedback-thanks" hidden=move || !thanks.get()>
+                "Thank you. Your note is kept with this answer."
+            </p>
+        </footer>
+    }
+}
+
+/// `2100` ms as `2.1 s`.
+fn seconds(took_ms: i64) -> String {
+    format!("{}.{} s", took_ms / 1000, took_ms % 1000 / 100)
+}
