@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a use case did not do what it was asked. Safe to show: holds nothing of the database or of another person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "error", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum AppError {
     /// No, or no valid, credentials.
     #[error("Sign in to go on.")]

@@ -11,7 +11,7 @@ pub type Seq = u64;
 
 /// One thing that happened to a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum TurnEvent {
     /// The model is being called, for the first time or after tool results.
     StepStarted {
@@ -86,7 +86,7 @@ pub enum Finish {
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "how", content = "why", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum End {
     /// There is an answer.
     Answered,

@@ -8,7 +8,7 @@ use super::turn::Turn;
 
 /// What a conversation is about. Exactly one holds; the database checks it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "scope", content = "id")]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// A chat of its own.
     #[default]

@@ -8,7 +8,7 @@ use super::exchange::TurnView;
 /// One message of the stream. The first two carry a place in the event log (the SSE `id:`); HTML does not, since it can always be
 /// made again from the text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "frame", rename_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum Frame {
     /// The whole turn: forget what you had.
     Snapshot {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// One piece of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Text of the answer, Markdown.
     Text {
@@ -49,7 +49,7 @@ pub enum Runner {
 
 /// How far a tool call got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "at", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum ToolState {
     /// The arguments are still arriving.
     Streaming {
@@ -105,7 +105,7 @@ pub enum ToolState {
 
 /// Why a tool call has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "why", content = "text", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum ToolError {
     /// The tool itself said so.
     Refused(String),

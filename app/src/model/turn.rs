@@ -62,7 +62,7 @@ pub struct Turn {
 
 /// Where a turn is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "at", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum TurnState {
     /// A model or a tool is at work.
     Running,

@@ -1,13 +1,17 @@
 //! `/account`: the model that answers, password, API keys, sign out.
 
 use leptos::either::Either;
+use leptos::html;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 use leptos_meta::Title;
+use leptos_router::hooks::use_query_map;
+use server_fn::ServerFn;
 
-use super::browser::{clipboard, online, storage};
+use super::browser::{clipboard, field, online, storage};
 use super::sign_in::form_error;
 use super::widgets::{Icon, Notes, NotesView, Rail, Time};
-use crate::api::account::{AccountView, ChangePassword, CreateKey, Logout, ModelStatus, RevokeKey, account};
+use crate::api::account::{AccountView, ChangePassword, Logout, ModelStatus, RevokeKey, account, create_key};
 use crate::model::user::{ApiKey, User};
 
 /// How to name a model, by provider.
@@ -23,9 +27,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 #[component]
 pub fn AccountPage(user: User) -> impl IntoView {
     let notes = Notes::provide();
-    let create = ServerAction::<CreateKey>::new();
-    let revoke = ServerAction::<RevokeKey>::new();
-    let view = Resource::new_blocking(move || (create.version().get(), revoke.version().get()), |_| account());
+    let view = Resource::new_blocking(|| (), |()| account());
     view! {
         <Title text="Account" />
         <div class="shell" data-history="closed">
@@ -34,7 +36,7 @@ pub fn AccountPage(user: User) -> impl IntoView {
                 <div class="settings-inner">
                     <h1>"Account"</h1>
                     <p class="settings-lead">{user.email.clone()}</p>
-                    <Transition fallback=|| {
+                    <Suspense fallback=|| {
                         view! {
                             <div class="skeleton" aria-hidden="true">
                                 <i></i>
@@ -50,14 +52,14 @@ pub fn AccountPage(user: User) -> impl IntoView {
                                         view! {
                                             <ModelCard model />
                                             <PasswordCard />
-                                            <KeysCard keys create revoke />
+                                            <KeysCard keys notes />
                                         },
                                     )
                                 }
                                 Err(error) => Either::Right(view! { <p class="form-error" role="alert">{error.to_string()}</p> }),
                             }
                         })}
-                    </Transition>
+                    </Suspense>
                     <SignOutCard />
                 </div>
             </main>
@@ -114,15 +116,13 @@ fn ModelCard(model: ModelStatus) -> impl IntoView {
 
 #[component]
 fn PasswordCard() -> impl IntoView {
-    let action = ServerAction::<ChangePassword>::new();
-    let error = form_error(action);
-    let done = move || if matches!(action.value().get(), Some(Ok(()))) { "Password changed. Other devices are signed out." } else { "" };
+    let done = use_query_map().with_untracked(|query| query.get_str("changed").is_some());
     view! {
         <section class="card" aria-labelledby="password-heading">
             <h2 id="password-heading">"Password"</h2>
             <p>"Changing it signs out every other device at once."</p>
-            <ActionForm action attr:class="form">
-                <p class="form-error" role="alert">{error}</p>
+            <form class="form" method="post" action=ChangePassword::PATH>
+                <p class="form-error" role="alert">{form_error::<ChangePassword>()}</p>
                 <label class="field">
                     <span>"Current password"</span>
                     <input class="input" type="password" name="current" autocomplete="current-password" required />
@@ -133,37 +133,48 @@ fn PasswordCard() -> impl IntoView {
                 </label>
                 <div class="form-actions">
                     <button class="button" data-kind="primary">"Change password"</button>
-                    <p class="form-done" role="status">{done}</p>
+                    <p class="form-done" role="status">{done.then_some("Password changed. Other devices are signed out.")}</p>
                 </div>
-            </ActionForm>
+            </form>
         </section>
     }
 }
 
 #[component]
-fn KeysCard(keys: Vec<ApiKey>, create: ServerAction<CreateKey>, revoke: ServerAction<RevokeKey>) -> impl IntoView {
-    let error = form_error(create);
-    let secret = Signal::derive(move || match create.value().get() {
-        Some(Ok(created)) => Some(created.secret),
-        _ => None,
-    });
-    let empty = keys.is_empty();
-    let rows = keys
-        .into_iter()
-        .map(|key| view! { <KeyRow key revoke /> })
-        .collect_view();
+fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
+    let error = RwSignal::new(String::new());
+    let secret = RwSignal::new(None::<String>);
+    let keys = RwSignal::new(keys);
+    let name = NodeRef::<html::Input>::new();
+    let create = move |event: leptos::ev::SubmitEvent| {
+        event.prevent_default();
+        spawn_local(async move {
+            match create_key(field::value(name)).await {
+                Ok(created) => {
+                    error.set(String::new());
+                    secret.set(Some(created.secret));
+                    keys.update(|keys| keys.push(created.key));
+                    notes.announce("Key created. Copy it now: it is shown once.");
+                }
+                Err(why) => error.set(why.to_string()),
+            }
+        });
+    };
     view! {
         <section class="card" aria-labelledby="keys-heading">
             <h2 id="keys-heading">"API keys"</h2>
             <p>"Programs send a key as the header " <code>"x-api-key"</code> " and act as you."</p>
-            <ActionForm action=create attr:class="form" attr:data-inline="true">
+            <noscript>
+                <p>"A new key is shown once, by script: switch JavaScript on to make one, or ask whoever runs this server."</p>
+            </noscript>
+            <form class="form" data-inline="true" on:submit=create>
                 <label class="field">
                     <span>"Name"</span>
-                    <input class="input" name="name" maxlength="100" placeholder="What the key is for" required />
+                    <input class="input" name="name" maxlength="100" placeholder="What the key is for" required node_ref=name />
                 </label>
                 <button class="button">"Create key"</button>
-            </ActionForm>
-            <p class="form-error" role="alert">{error}</p>
+            </form>
+            <p class="form-error" role="alert">{move || error.get()}</p>
             <output class="new-key">
                 {move || {
                     secret
@@ -181,7 +192,7 @@ fn KeysCard(keys: Vec<ApiKey>, create: ServerAction<CreateKey>, revoke: ServerAc
                         })
                 }}
             </output>
-            {if empty {
+            {move || if keys.with(Vec::is_empty) {
                 Either::Left(view! { <p class="history-empty">"No keys yet."</p> })
             } else {
                 Either::Right(
@@ -199,7 +210,11 @@ fn KeysCard(keys: Vec<ApiKey>, create: ServerAction<CreateKey>, revoke: ServerAc
                                         </th>
                                     </tr>
                                 </thead>
-                                <tbody>{rows}</tbody>
+                                <tbody>
+                                    <For each=move || keys.get() key=|key| key.id let:key>
+                                        <KeyRow key />
+                                    </For>
+                                </tbody>
                             </table>
                         </div>
                     },
@@ -210,7 +225,7 @@ fn KeysCard(keys: Vec<ApiKey>, create: ServerAction<CreateKey>, revoke: ServerAc
 }
 
 #[component]
-fn KeyRow(key: ApiKey, revoke: ServerAction<RevokeKey>) -> impl IntoView {
+fn KeyRow(key: ApiKey) -> impl IntoView {
     let used = match key.used_at {
         Some(at) => Either::Left(view! { <Time at relative=true /> }),
         None => Either::Right("never"),
@@ -227,12 +242,12 @@ fn KeyRow(key: ApiKey, revoke: ServerAction<RevokeKey>) -> impl IntoView {
             </td>
             <td>{used}</td>
             <td>
-                <ActionForm action=revoke>
+                <form method="post" action=RevokeKey::PATH>
                     <input type="hidden" name="id" value=key.id.to_string() />
                     <button class="icon-button" aria-label=label.clone() title=label>
                         <Icon name="trash" />
                     </button>
-                </ActionForm>
+                </form>
             </td>
         </tr>
     }
@@ -240,17 +255,16 @@ fn KeyRow(key: ApiKey, revoke: ServerAction<RevokeKey>) -> impl IntoView {
 
 #[component]
 fn SignOutCard() -> impl IntoView {
-    let action = ServerAction::<Logout>::new();
     view! {
         <section class="card" aria-labelledby="sign-out-heading">
             <h2 id="sign-out-heading">"Sign out"</h2>
             <p>"Ends this session and forgets what this browser kept of your drafts."</p>
-            <ActionForm action on:submit=move |_| storage::forget()>
+            <form method="post" action=Logout::PATH on:submit=move |_| storage::forget()>
                 <button class="button">
                     <Icon name="sign-out" />
                     "Sign out"
                 </button>
-            </ActionForm>
+            </form>
         </section>
     }
 }

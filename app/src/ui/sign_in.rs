@@ -1,4 +1,5 @@
-//! Sign in and register. Plain forms: they work before, and without, scripts.
+//! Sign in and register. Plain forms that load the next page whole: they work without scripts, and nothing of one person's stay is
+//! left in memory for the next.
 
 use leptos::prelude::*;
 use leptos_meta::Title;
@@ -10,30 +11,18 @@ use super::widgets::Icon;
 use crate::api::account::{Login, Register};
 use crate::model::error::AppError;
 
-/// The error of a form: from its action, or from the address when the form was sent without scripts.
-pub fn form_error<F>(action: ServerAction<F>) -> Signal<String>
-where
-    F: ServerFn<Error = AppError> + Clone + Send + Sync + 'static,
-    F::Output: Clone + Send + Sync + 'static,
-    F::Error: Clone + Send + Sync + 'static,
-{
-    let query = use_query_map();
-    Signal::derive(move || match action.value().get() {
-        Some(Err(error)) => error.to_string(),
-        Some(Ok(_)) => String::new(),
-        None => query.with(|query| {
-            let mine = query.get_str("__path").is_some_and(|path| path == F::PATH);
-            let error = query.get_str("__err").filter(|_| mine).map(ServerFnUrlError::<AppError>::decode_err);
-            error.map(|error| error.to_string()).unwrap_or_default()
-        }),
+/// What went wrong with a form, from the address of the page that the server sent it back to.
+pub fn form_error<F: ServerFn>() -> String {
+    use_query_map().with_untracked(|query| {
+        let mine = query.get_str("__path").is_some_and(|path| path == F::PATH);
+        let error = query.get_str("__err").filter(|_| mine).map(ServerFnUrlError::<AppError>::decode_err);
+        error.map(|error| error.to_string()).unwrap_or_default()
     })
 }
 
 /// `/login`
 #[component]
 pub fn LoginPage() -> impl IntoView {
-    let action = ServerAction::<Login>::new();
-    let error = form_error(action);
     view! {
         <Title text="Sign in" />
         <main id="main" class="card-page">
@@ -43,8 +32,8 @@ pub fn LoginPage() -> impl IntoView {
             </p>
             <section class="card">
                 <h1>"Sign in"</h1>
-                <ActionForm action attr:class="form">
-                    <p class="form-error" role="alert">{error}</p>
+                <form class="form" method="post" action=Login::PATH>
+                    <p class="form-error" role="alert">{form_error::<Login>()}</p>
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" required />
@@ -53,10 +42,8 @@ pub fn LoginPage() -> impl IntoView {
                         <span>"Password"</span>
                         <input class="input" type="password" name="password" autocomplete="current-password" required />
                     </label>
-                    <button class="button" data-kind="primary" aria-busy=move || action.pending().get().to_string()>
-                        "Sign in"
-                    </button>
-                </ActionForm>
+                    <button class="button" data-kind="primary">"Sign in"</button>
+                </form>
                 <p class="card-foot">"No account? " <a href="/register">"Create one"</a></p>
             </section>
         </main>
@@ -66,8 +53,6 @@ pub fn LoginPage() -> impl IntoView {
 /// `/register`
 #[component]
 pub fn RegisterPage() -> impl IntoView {
-    let action = ServerAction::<Register>::new();
-    let error = form_error(action);
     view! {
         <Title text="Create an account" />
         <main id="main" class="card-page">
@@ -77,8 +62,8 @@ pub fn RegisterPage() -> impl IntoView {
             </p>
             <section class="card">
                 <h1>"Create an account"</h1>
-                <ActionForm action attr:class="form">
-                    <p class="form-error" role="alert">{error}</p>
+                <form class="form" method="post" action=Register::PATH>
+                    <p class="form-error" role="alert">{form_error::<Register>()}</p>
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" maxlength="254" required />
@@ -97,10 +82,8 @@ pub fn RegisterPage() -> impl IntoView {
                         />
                         <small id="password-hint">"At least 8 characters."</small>
                     </label>
-                    <button class="button" data-kind="primary" aria-busy=move || action.pending().get().to_string()>
-                        "Create account"
-                    </button>
-                </ActionForm>
+                    <button class="button" data-kind="primary">"Create account"</button>
+                </form>
                 <p class="card-foot">"Have an account? " <a href="/login">"Sign in"</a></p>
             </section>
         </main>

@@ -95,8 +95,7 @@ pub struct Ended {
     /// When.
     pub at: Millis,
     /// How.
-    #[serde(flatten)]
-    pub end: End,
+    pub how: End,
     /// Why the provider stopped.
     #[serde(default)]
     pub finish: Option<Finish>,
@@ -135,7 +134,7 @@ impl StoredMessage {
             usage: turn.usage,
             seq: turn.seq,
             ended: match turn.state {
-                TurnState::Ended { when, end, finish } => Some(Ended { at: when, end, finish }),
+                TurnState::Ended { when, end, finish } => Some(Ended { at: when, how: end, finish }),
                 TurnState::Running | TurnState::Paused => None,
             },
             context,
@@ -153,7 +152,7 @@ impl StoredMessage {
         serde_json::from_str(text).unwrap_or_else(|_| Self {
             response: text.to_owned(),
             parts: vec![Part::Text { text: text.to_owned() }],
-            ended: Some(Ended { at: 0, end: End::Failed(Failure::Internal), finish: None }),
+            ended: Some(Ended { at: 0, how: End::Failed(Failure::Internal), finish: None }),
             ..Self::asked("", &AgentType::auto(), Map::new())
         })
     }

@@ -167,7 +167,7 @@ impl Row {
         let state = match (self.state.as_str(), stored.ended) {
             ("running", _) => TurnState::Running,
             ("paused", _) => TurnState::Paused,
-            (_, Some(ended)) => TurnState::Ended { when: ended.at, end: ended.end, finish: ended.finish },
+            (_, Some(ended)) => TurnState::Ended { when: ended.at, end: ended.how, finish: ended.finish },
             ("answered", None) => TurnState::Ended { when: self.create_time, end: End::Answered, finish: None },
             ("interrupted", None) => {
                 TurnState::Ended { when: self.create_time, end: End::Interrupted(Interruption::Lost), finish: None }

@@ -341,7 +341,7 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
             clipboard::copy(turn.with_untracked(Turn::text));
             copied.set(true);
             thread.notes.announce("Copied");
-            set_timeout(move || drop(copied.try_set(false)), std::time::Duration::from_secs(2));
+            set_timeout(move || { copied.try_set(false); }, std::time::Duration::from_secs(2));
         }
     };
     // Shown at once, taken back when the server does not have it.
