@@ -1,4 +1,7 @@
-//! Who is signed in, as the pages show it.
+//! Who is signed in, as the pages show it, and the password that a form sends.
+
+use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,4 +31,31 @@ pub struct ApiKey {
     pub created_at: Millis,
     /// When it last signed a request, if ever; exact to the minute.
     pub used_at: Option<Millis>,
+}
+
+/// A password on its way to the server. Printing it shows nothing, so it gets into no log by accident.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Password(String);
+
+impl Password {
+    /// Allowed lengths, in characters; any text will do.
+    pub const CHARS: RangeInclusive<usize> = 8..=200;
+
+    /// The words.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Password {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
 }

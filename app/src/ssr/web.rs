@@ -1,13 +1,13 @@
 //! What the server functions share: who calls, and how an answer becomes a response.
 
-use axum::http::header::ACCEPT;
+use axum::http::header::{ACCEPT, SET_COOKIE};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use leptos::prelude::{expect_context, use_context};
 use leptos_axum::ResponseOptions;
 
 use super::AppState;
-use super::auth;
+use super::auth::{self, Client, Token};
 use crate::model::error::AppError;
 use crate::model::user::User;
 
@@ -16,12 +16,36 @@ pub fn state() -> AppState {
     expect_context::<AppState>()
 }
 
+/// The person who calls, if any.
+pub async fn viewer() -> Result<Option<User>, AppError> {
+    match use_context::<Parts>() {
+        Some(parts) => auth::current_user(&state(), &parts).await,
+        None => Ok(None),
+    }
+}
+
 /// The state and the person who calls.
 pub async fn signed_in() -> Result<(AppState, User), AppError> {
-    let state = state();
-    let parts = use_context::<Parts>().ok_or(AppError::NotSignedIn)?;
-    let user = auth::current_user(&state, &parts).await?.ok_or(AppError::NotSignedIn)?;
-    Ok((state, user))
+    let user = viewer().await?.ok_or(AppError::NotSignedIn)?;
+    Ok((state(), user))
+}
+
+/// The other end of the running request.
+pub fn client() -> Client {
+    Client::of(&state().config, &expect_context::<Parts>())
+}
+
+/// The session that the browser's cookie names.
+pub fn session() -> Option<Token> {
+    client().session(&expect_context::<Parts>().headers)
+}
+
+/// Gives the browser another session, or with `None` lets it forget the one it has.
+pub fn set_session(session: Option<&Token>) {
+    let cookie = session.map_or_else(|| client().sign_out_cookie(), |session| client().sign_in_cookie(session));
+    if let (Some(response), Ok(cookie)) = (use_context::<ResponseOptions>(), HeaderValue::from_str(&cookie)) {
+        response.append_header(SET_COOKIE, cookie);
+    }
 }
 
 /// Runs a use case and gives its error the right status. A plain form is redirected and a page shows the error itself, so their

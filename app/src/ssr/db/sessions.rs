@@ -13,7 +13,7 @@ const USER: &str = "select u.id, u.email, u.admin, s.seen_at from session s join
      where s.token_hash = $1 and s.expires_at > $2";
 const EXTEND: &str = "update session set seen_at = $2, expires_at = $3 where token_hash = $1";
 const DELETE: &str = "delete from session where token_hash = $1";
-const DELETE_OF_USER: &str = "delete from session where user_id = $1";
+pub(super) const DELETE_OF_USER: &str = "delete from session where user_id = $1";
 const DELETE_EXPIRED: &str = "delete from session where expires_at <= $1";
 
 pub(super) const ALL: &[&str] = &[INSERT, USER, EXTEND, DELETE, DELETE_OF_USER, DELETE_EXPIRED];
@@ -56,12 +56,6 @@ impl Db {
     /// Ends one session, at once.
     pub async fn delete_session(&self, hash: &str) -> Result<(), AppError> {
         on_writer!(self, db => sqlx::query(DELETE).bind(hash).execute(db).await.map(drop)?);
-        Ok(())
-    }
-
-    /// Ends all sessions of a person, on every device, at once.
-    pub async fn delete_sessions_of(&self, user: UserId) -> Result<(), AppError> {
-        on_writer!(self, db => sqlx::query(DELETE_OF_USER).bind(user.0).execute(db).await.map(drop)?);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use sqlx::FromRow;
 
-use super::{Db, in_transaction, is_taken, on_reader, on_writer};
+use super::{Db, in_transaction, is_taken, on_reader, sessions};
 use crate::model::error::AppError;
 use crate::model::ids::{Millis, UserId};
 use crate::model::user::User;
@@ -79,9 +79,16 @@ impl Db {
         Ok(accounts.iter().map(Account::user).collect())
     }
 
-    /// Replaces the password. Ending the sessions is the caller's next step.
-    pub async fn set_password(&self, id: UserId, hash: &str) -> Result<(), AppError> {
-        on_writer!(self, db => sqlx::query(SET_PASSWORD).bind(id.0).bind(hash).execute(db).await.map(drop)?);
-        Ok(())
+    /// Replaces the password and ends all sessions of the person; both or neither.
+    pub async fn replace_password(&self, id: UserId, hash: &str) -> Result<(), AppError> {
+        let done: Result<(), sqlx::Error> = async {
+            in_transaction!(self, tx => {
+                sqlx::query(SET_PASSWORD).bind(id.0).bind(hash).execute(&mut *tx).await?;
+                sqlx::query(sessions::DELETE_OF_USER).bind(id.0).execute(&mut *tx).await?;
+            });
+            Ok(())
+        }
+        .await;
+        Ok(done?)
     }
 }

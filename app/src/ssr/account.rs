@@ -1,0 +1,325 @@
+//! The use cases of accounts: register, sign in and out, change the password, keys for programs.
+//!
+//! Passwords are hashed with argon2id, two at a time and outside the threads that serve requests: each takes 19 MiB and tens of
+//! milliseconds. An unknown email costs the same work as a wrong password, so time tells nobody who has an account.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use tokio::sync::Semaphore;
+
+use super::auth::{self, Token};
+use super::clock;
+use super::config::Registration;
+use super::db::{Db, storable};
+use crate::model::error::AppError;
+use crate::model::user::{ApiKey, Password, User};
+
+/// Passwords hashed at once.
+const HASHING: usize = 2;
+/// Longest email, in bytes.
+const EMAIL_MAX: usize = 254;
+/// Longest name of a key, in characters.
+const KEY_NAME_CHARS: usize = 100;
+/// Most keys of one person.
+const KEYS_MAX: usize = 100;
+/// What every key begins with, so that scanners for leaked secrets know it.
+const KEY_PREFIX: &str = "chatgxy_";
+/// How much of a key is kept in the clear, to tell keys apart.
+const KEY_SHOWN: usize = 16;
+/// A throttle forgets who has been quiet when it holds more than this.
+const THROTTLE_KEYS: usize = 4096;
+
+/// Accounts, with what guards them. Cheap to clone.
+#[derive(Clone)]
+pub struct Accounts {
+    db: Db,
+    registration: Registration,
+    guard: Arc<Guard>,
+}
+
+struct Guard {
+    hashing: Arc<Semaphore>,
+    by_email: DefaultKeyedRateLimiter<String>,
+    by_address: DefaultKeyedRateLimiter<IpAddr>,
+}
+
+/// A browser that has just signed in.
+#[derive(Clone, Debug)]
+pub struct SignedIn {
+    /// Who.
+    pub user: User,
+    /// The secret for the browser's cookie.
+    pub session: Token,
+}
+
+/// A key that has just been made; the secret is shown this once.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// The key as it can be shown again.
+    pub key: ApiKey,
+    /// The secret.
+    pub secret: Token,
+}
+
+impl Accounts {
+    /// The accounts of a store.
+    pub fn new(db: Db, registration: Registration) -> Self {
+        let guard = Guard {
+            hashing: Arc::new(Semaphore::new(HASHING)),
+            by_email: RateLimiter::keyed(quota(10, Duration::from_secs(30))),
+            by_address: RateLimiter::keyed(quota(60, Duration::from_secs(1))),
+        };
+        Self { db, registration, guard: Arc::new(guard) }
+    }
+
+    /// Whether anyone may make an account.
+    pub fn registration_open(&self) -> bool {
+        self.registration == Registration::Open
+    }
+
+    /// Makes an account and signs its owner in. `from` is the address of the person's machine.
+    pub async fn register(&self, from: IpAddr, address: &str, password: Password) -> Result<SignedIn, AppError> {
+        if !self.registration_open() {
+            return Err(AppError::Forbidden {
+                reason: "Registration is closed. Ask the operator of this server for an account.".into(),
+            });
+        }
+        self.guard.admit_address(from)?;
+        let user = self.add(address, password, false).await?;
+        let session = auth::start_session(&self.db, &user).await?;
+        Ok(SignedIn { user, session })
+    }
+
+    /// Makes an account; the operator's way, which works when registration is closed. The first account is an administrator.
+    pub async fn add(&self, address: &str, password: Password, admin: bool) -> Result<User, AppError> {
+        let address = checked_email(address)?;
+        let hash = self.hash(checked_password(password, "password")?).await?;
+        let made = self.db.insert_user(&address, Some(&hash), admin, clock::now()).await?;
+        made.ok_or_else(|| AppError::Conflict { reason: "There is an account with this email already. Sign in instead.".into() })
+    }
+
+    /// Signs a browser in, with a new session; the one it had before (`old`) ends.
+    pub async fn sign_in(
+        &self,
+        from: IpAddr,
+        address: &str,
+        password: Password,
+        old: Option<&Token>,
+    ) -> Result<SignedIn, AppError> {
+        self.guard.admit_address(from)?;
+        let address = email(address).ok_or_else(wrong_credentials)?;
+        self.guard.admit_email(&address)?;
+        let account = self.db.account_by_email(&address).await?;
+        let hash = account.as_ref().and_then(|account| account.password_hash.clone());
+        let right = self.verify(password, hash.clone()).await?;
+        let Some(account) = account.filter(|_| right) else { return Err(wrong_credentials()) };
+        let user = account.user();
+        let session = auth::start_session(&self.db, &user).await?;
+        // The password may have been changed while it was being checked: then this session must not outlive the others.
+        let now = self.db.account_by_id(user.id).await?;
+        if now.and_then(|account| account.password_hash) != hash {
+            self.sign_out(&session).await?;
+            return Err(wrong_credentials());
+        }
+        if let Some(old) = old {
+            self.sign_out(old).await?;
+        }
+        Ok(SignedIn { user, session })
+    }
+
+    /// Ends a session, at once.
+    pub async fn sign_out(&self, session: &Token) -> Result<(), AppError> {
+        self.db.delete_session(&session.hash()).await
+    }
+
+    /// Replaces the password. Every session of the person ends at once, on every device; the browser that asked gets a new one.
+    pub async fn change_password(&self, user: &User, current: Password, new: Password) -> Result<Token, AppError> {
+        self.guard.admit_email(&user.email)?;
+        let new = checked_password(new, "new")?;
+        let account = self.db.account_by_id(user.id).await?.ok_or(AppError::NotSignedIn)?;
+        if !self.verify(current, account.password_hash).await? {
+            return Err(AppError::invalid("current", "The current password is wrong."));
+        }
+        let hash = self.hash(new).await?;
+        self.db.replace_password(user.id, &hash).await?;
+        auth::start_session(&self.db, user).await
+    }
+
+    /// A person's keys, oldest first.
+    pub async fn keys(&self, user: &User) -> Result<Vec<ApiKey>, AppError> {
+        self.db.keys(user.id).await
+    }
+
+    /// Makes a key.
+    pub async fn create_key(&self, user: &User, name: &str) -> Result<NewKey, AppError> {
+        let name = storable(name.trim()).into_owned();
+        if name.is_empty() || name.chars().count() > KEY_NAME_CHARS {
+            return Err(AppError::invalid("name", format!("Give the key a name of 1 to {KEY_NAME_CHARS} characters.")));
+        }
+        if self.db.keys(user.id).await?.len() >= KEYS_MAX {
+            return Err(AppError::Conflict { reason: format!("You have {KEYS_MAX} keys already. Revoke one first.") });
+        }
+        let (secret, created_at) = (Token::random(KEY_PREFIX), clock::now());
+        let prefix = key_prefix(secret.expose()).to_owned();
+        let id = self.db.insert_key(user.id, &name, &prefix, &secret.hash(), created_at).await?;
+        Ok(NewKey { key: ApiKey { id, name, prefix, created_at, used_at: None }, secret })
+    }
+
+    /// Revokes a key, at once.
+    pub async fn revoke_key(&self, user: &User, key: i64) -> Result<(), AppError> {
+        if self.db.delete_key(user.id, key).await? { Ok(()) } else { Err(AppError::not_found("The key")) }
+    }
+
+    /// The account of a person that a trusted proxy vouches for; made when it is the first time.
+    pub async fn of_proxy(&self, address: &str) -> Result<User, AppError> {
+        if let Some(account) = self.db.account_by_email(address).await? {
+            return Ok(account.user());
+        }
+        if let Some(user) = self.db.insert_user(address, None, false, clock::now()).await? {
+            return Ok(user);
+        }
+        // Two first requests at once: the other one made it.
+        Ok(self.db.account_by_email(address).await?.ok_or(AppError::Unavailable)?.user())
+    }
+
+    async fn hash(&self, password: Password) -> Result<String, AppError> {
+        let hash = self.in_turn(move || Argon2::default().hash_password(password.expose().as_bytes())).await?;
+        Ok(hash.map_err(|error| internal(&error))?.to_string())
+    }
+
+    /// Whether the password is the one of the hash; without a hash the same work, and no.
+    async fn verify(&self, password: Password, hash: Option<String>) -> Result<bool, AppError> {
+        if !Password::CHARS.contains(&password.expose().chars().count()) {
+            return Ok(false);
+        }
+        let work = move || match hash {
+            Some(hash) => Argon2::default().verify_password(password.expose().as_bytes(), hash.as_str()).is_ok(),
+            None => Argon2::default().hash_password(password.expose().as_bytes()).is_err(),
+        };
+        self.in_turn(work).await
+    }
+
+    /// Runs heavy work on a thread of its own when its turn comes. The turn ends with the work, even if nobody waits for it any more.
+    async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
+        let permit = self.guard.hashing.clone().acquire_owned().await.map_err(|_| AppError::Unavailable)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        });
+        done.await.map_err(|error| internal(&error))
+    }
+}
+
+impl Guard {
+    fn admit_address(&self, from: IpAddr) -> Result<(), AppError> {
+        admit(&self.by_address, &network(from))
+    }
+
+    fn admit_email(&self, email: &String) -> Result<(), AppError> {
+        admit(&self.by_email, email)
+    }
+}
+
+fn admit<K: Clone + Eq + std::hash::Hash>(throttle: &DefaultKeyedRateLimiter<K>, key: &K) -> Result<(), AppError> {
+    if throttle.len() > THROTTLE_KEYS {
+        throttle.retain_recent();
+    }
+    throttle.check_key(key).map_err(|refused| {
+        let wait = refused.wait_time_from(DefaultClock::default().now());
+        AppError::TooMany { retry_after_s: wait.as_secs() + 1 }
+    })
+}
+
+fn quota(burst: u32, period: Duration) -> Quota {
+    let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
+    Quota::with_period(period).unwrap_or(Quota::per_second(NonZeroU32::MIN)).allow_burst(burst)
+}
+
+/// Whom an address stands for: one machine, or with IPv6 the network that one customer gets.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// How an email is stored and compared; `None` for what cannot be one. Only mail itself can tell whether it exists.
+pub fn email(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let (name, host) = text.rsplit_once('@')?;
+    let fits = text.len() <= EMAIL_MAX
+        && !name.is_empty()
+        && !host.is_empty()
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+        && !host.starts_with('.')
+        && !host.ends_with('.');
+    fits.then_some(text)
+}
+
+fn checked_email(text: &str) -> Result<String, AppError> {
+    email(text).ok_or_else(|| {
+        AppError::invalid("email", format!("Write an email address like name@example.org, {EMAIL_MAX} characters at most."))
+    })
+}
+
+fn checked_password(password: Password, field: &str) -> Result<Password, AppError> {
+    if Password::CHARS.contains(&password.expose().chars().count()) {
+        return Ok(password);
+    }
+    let (least, most) = (Password::CHARS.start(), Password::CHARS.end());
+    Err(AppError::invalid(field, format!("A password has {least} to {most} characters.")))
+}
+
+/// The part of a key that is kept in the clear; the operator may name a key by it or by the whole.
+pub fn key_prefix(key: &str) -> &str {
+    key.get(..KEY_SHOWN).unwrap_or(key)
+}
+
+fn wrong_credentials() -> AppError {
+    AppError::invalid("password", "The email or the password is wrong.")
+}
+
+fn internal(error: &dyn std::error::Error) -> AppError {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    tracing::error!(error_id = %id, %error, "hashing a password failed");
+    AppError::Internal { id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_email_is_trimmed_and_lower_case() {
+        assert_eq!(email(" Ada@Example.ORG ").as_deref(), Some("ada@example.org"));
+        assert_eq!(email("\"a@b\"@example.org").as_deref(), Some("\"a@b\"@example.org"));
+        let long = format!("{}@example.org", "a".repeat(EMAIL_MAX));
+        for bad in ["", "ada", "@example.org", "ada@", "a b@example.org", "ada@example.org\0", "ada@.org", "ada@example.", &long] {
+            assert_eq!(email(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_customer_is_one_address_for_the_throttle() {
+        let network = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(network("::ffff:10.0.0.1"), "10.0.0.1");
+        assert_eq!(network("10.0.0.1"), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_throttle_lets_a_burst_through_then_says_how_long_to_wait() {
+        let throttle = RateLimiter::keyed(quota(10, Duration::from_secs(30)));
+        let refused: Vec<_> = (0..12).filter_map(|_| admit(&throttle, &"ada".to_owned()).err()).collect();
+        assert_eq!(refused, [AppError::TooMany { retry_after_s: 30 }, AppError::TooMany { retry_after_s: 30 }]);
+        assert_eq!(admit(&throttle, &"bob".to_owned()), Ok(()));
+    }
+}
