@@ -39,7 +39,7 @@ pub struct ChatSetup {
 
 /// Stores a question and starts to answer it. Without an exchange it makes one; without a prompt id too (plain forms).
 #[server(prefix = "/api/fn", endpoint = "chat/send")]
-pub async fn send(
+pub async fn send_question(
     #[server(default)] exchange: Option<String>,
     #[server(default)] prompt_id: Option<String>,
     query: String,

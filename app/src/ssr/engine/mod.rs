@@ -112,7 +112,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`AppError::Conflict`] while another turn of the conversation is live, [`AppError::NotFound`] for someone else's.
-    pub async fn ask(&self, user: UserId, question: Question) -> Result<Turn, AppError> {
+    pub async fn ask(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
         let new = NewTurn {
             user,
             exchange: question.exchange,
@@ -140,7 +140,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`AppError::Conflict`] while it runs, or when it is not the latest; [`AppError::NotFound`] for someone else's.
-    pub async fn retry(&self, user: UserId, of: &TurnId) -> Result<Turn, AppError> {
+    pub async fn retry(&self, user: UserId, of: &TurnId) -> Result<(Turn, ExchangeId), AppError> {
         let (engine, of) = (self.clone(), of.clone());
         self.shielded(async move {
             let id = TurnId::from(uuid::Uuid::now_v7());
@@ -163,14 +163,17 @@ impl Engine {
         self.inner.tasks.spawn(work).await.unwrap_or(Err(AppError::Unavailable))
     }
 
-    async fn run(&self, user: UserId, begun: Begun, context: Map<String, Value>) -> Result<Turn, AppError> {
+    async fn run(&self, user: UserId, begun: Begun, context: Map<String, Value>) -> Result<(Turn, ExchangeId), AppError> {
         match begun {
             Begun::New(turn, exchange) => {
                 let (earlier, _) = self.inner.db.turns(exchange, Some(turn.row), CONTEXT_TURNS).await.unwrap_or_default();
                 self.spawn(user, (*turn).clone(), &earlier, context);
-                Ok(*turn)
+                Ok((*turn, exchange))
             }
-            Begun::Known(id) => Ok(self.view(user, &id).await?.turn),
+            Begun::Known(id) => {
+                let stored = self.stored(user, &id).await?;
+                Ok((self.refresh(user, stored.turn).await?.turn, stored.exchange))
+            }
             Begun::Busy(_) => Err(AppError::busy()),
             Begun::NotFound => Err(AppError::no_exchange()),
             Begun::NotLatest => Err(AppError::Conflict { reason: "Only the latest answer can be retried.".into() }),

@@ -136,8 +136,8 @@ pub fn settle_history_panel(signal: RwSignal<HistoryPanel>) {
 
 /// Unsent text by conversation, of one person.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
 struct Drafts {
-    #[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
     user: UserId,
     texts: StoredValue<BTreeMap<String, String>>,
 }

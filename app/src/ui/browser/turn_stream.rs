@@ -41,7 +41,7 @@ mod source {
     use crate::model::event::End;
     use crate::model::frame::Frame;
     use crate::model::turn::Turn;
-    use crate::ui::chat::live::{Applied, LiveTurn};
+    use crate::ui::chat::live::{LiveTurn, set_block};
 
     /// How long to wait after the server refused the stream.
     const PAUSE: Duration = Duration::from_secs(3);
@@ -61,6 +61,35 @@ mod source {
         }
     }
 
+    /// What became of a frame.
+    enum Applied {
+        /// It fits.
+        Fits,
+        /// Events are missing: ask again from what is here.
+        Gap,
+        /// It was the last one.
+        Last,
+    }
+
+    /// Takes over what the stream says.
+    fn apply(live: &LiveTurn, frame: Frame) -> Applied {
+        match frame {
+            Frame::Snapshot { view } => live.replace(*view),
+            Frame::Events { first, events } => {
+                let fits = live
+                    .turn
+                    .try_update(|turn| (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok()));
+                live.make_room();
+                if fits == Some(false) {
+                    return Applied::Gap;
+                }
+            }
+            Frame::Html { part, block, blocks, html } => set_block(&live.blocks(part), block, blocks, html),
+            Frame::End => return Applied::Last,
+        }
+        Applied::Fits
+    }
+
     type Slot = StoredValue<Option<Source>, LocalStorage>;
 
     /// Opens the stream after what is on screen; replaces an open one.
@@ -75,7 +104,7 @@ mod source {
             let (live, ended) = (live.clone(), ended.clone());
             Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| {
                 let frame = message.data().as_string().and_then(|text| serde_json::from_str::<Frame>(&text).ok());
-                match frame.map(|frame| live.apply(frame)) {
+                match frame.map(|frame| apply(&live, frame)) {
                     Some(Applied::Fits) => {}
                     Some(Applied::Last) => {
                         close_later(slot);

@@ -8,7 +8,7 @@ use leptos_router::hooks::use_navigate;
 
 use super::page::NEW;
 use super::thread::Thread;
-use crate::api::chat::{ChatSetup, send, stop};
+use crate::api::chat::{ChatSetup, send_question, stop};
 use crate::model::agent::AgentType;
 use crate::ui::browser::{field, ids, keys, storage, tabs};
 use crate::ui::widgets::Icon;
@@ -56,7 +56,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
         let go = go.clone();
         spawn_local(async move {
             let Outgoing { text: question, exchange, prompt_id } = out;
-            let sent = send(Some(exchange), Some(prompt_id), question.clone(), Some(agent.get_untracked())).await;
+            let sent = send_question(Some(exchange), Some(prompt_id), question.clone(), Some(agent.get_untracked())).await;
             sending.try_set(false);
             match sent {
                 Ok(sent) => {

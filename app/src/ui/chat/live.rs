@@ -3,7 +3,6 @@
 use leptos::prelude::*;
 
 use crate::model::exchange::TurnView;
-use crate::model::frame::Frame;
 use crate::model::ids::TurnId;
 use crate::model::turn::Turn;
 
@@ -23,17 +22,6 @@ pub struct LiveTurn {
     html: ArcRwSignal<Vec<Blocks>>,
 }
 
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// It fits.
-    Fits,
-    /// Events are missing: ask again from what is here.
-    Gap,
-    /// It was the last one.
-    Last,
-}
-
 impl LiveTurn {
     /// Puts a turn on screen.
     pub fn new(view: TurnView) -> Self {
@@ -47,28 +35,6 @@ impl LiveTurn {
     /// The blocks of a part.
     pub fn blocks(&self, part: usize) -> Blocks {
         self.html.with_untracked(|html| html.get(part).cloned()).unwrap_or_default()
-    }
-
-    /// Takes over what the stream says.
-    pub fn apply(&self, frame: Frame) -> Applied {
-        match frame {
-            Frame::Snapshot { view } => {
-                self.replace(*view);
-                Applied::Fits
-            }
-            Frame::Events { first, events } => {
-                let fits = self.turn.try_update(|turn| {
-                    (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok())
-                });
-                self.make_room();
-                if fits == Some(false) { Applied::Gap } else { Applied::Fits }
-            }
-            Frame::Html { part, block, blocks, html } => {
-                set_block(&self.blocks(part), block, blocks, html);
-                Applied::Fits
-            }
-            Frame::End => Applied::Last,
-        }
     }
 
     /// Takes over a whole turn; blocks that are the same stay untouched.
@@ -88,7 +54,7 @@ impl LiveTurn {
     }
 
     /// Every part has a list of blocks, if an empty one.
-    fn make_room(&self) {
+    pub fn make_room(&self) {
         let parts = self.turn.with_untracked(|turn| turn.parts.len());
         if self.html.with_untracked(Vec::len) < parts {
             self.html.update(|html| html.resize_with(parts, Blocks::default));
@@ -96,7 +62,8 @@ impl LiveTurn {
     }
 }
 
-fn set_block(blocks: &Blocks, index: usize, count: usize, html: String) {
+/// Puts a block in its place among `count`; touches nothing that is the same.
+pub fn set_block(blocks: &Blocks, index: usize, count: usize, html: String) {
     let known = blocks.with_untracked(|blocks| blocks.get(index).cloned());
     match known {
         Some(block) => {
