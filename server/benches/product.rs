@@ -1,0 +1,283 @@
+//! `make bench`: one table of what the product costs. Starts the release binary on SQLite on disk with the static model and drives it
+//! over HTTP from this process, so that the server's CPU (from `/proc`) is the server's alone; then micro-benchmarks of the hot paths.
+//!
+//! Figures without a limit are for comparison only. A limit that is not met makes the run fail.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks and may stop")]
+
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use app::model::agent::AgentType;
+use app::model::event::TurnEvent;
+use app::model::ids::{PromptId, TurnId, TurnRow};
+use app::model::turn::{Prompt, Turn};
+use app::ssr::render;
+
+const CONNECTIONS: usize = 16;
+const RULES: &str = "fallback: {content: \"Use fastp: it trims adapters of paired reads by itself and writes a report.\"}\n";
+
+fn main() {
+    let binary = binary();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut table = Table::default();
+    runtime.block_on(product(&binary, &mut table));
+    micro(&mut table);
+    table.print();
+    if table.failed {
+        std::process::exit(1);
+    }
+}
+
+/// `make bench` says which binary; it is the one that people get.
+fn binary() -> PathBuf {
+    let binary = PathBuf::from(std::env::var("CHATGXY_BENCH_BINARY").expect("CHATGXY_BENCH_BINARY names the release binary"));
+    assert!(binary.is_file(), "{} does not exist; run make build", binary.display());
+    binary
+}
+
+#[derive(Default)]
+struct Table {
+    rows: Vec<[String; 4]>,
+    failed: bool,
+}
+
+impl Table {
+    fn row(&mut self, what: &str, value: f64, unit: &str, limit: Option<f64>, more: String) {
+        let verdict = match limit {
+            None => String::new(),
+            Some(limit) if value <= limit => format!("≤ {limit} {unit}, met"),
+            Some(limit) => {
+                self.failed = true;
+                format!("≤ {limit} {unit}, NOT MET")
+            }
+        };
+        self.rows.push([what.to_owned(), format!("{value:.3} {unit}"), verdict, more]);
+    }
+
+    fn print(&self) {
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths = [width(0), width(1), width(2)];
+        println!();
+        for [what, value, verdict, more] in &self.rows {
+            println!("{what:<0$}  {value:>1$}  {verdict:<2$}  {more}", widths[0], widths[1], widths[2]);
+        }
+    }
+}
+
+struct Server {
+    child: Child,
+    base: String,
+    dir: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(binary: &Path, dir: &Path, port: u16) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .env("CHATGXY_ADDR", format!("127.0.0.1:{port}"))
+        .env("CHATGXY_DATA_DIR", dir)
+        .env("CHATGXY_STATIC_RULES", dir.join("rules.yml"))
+        .env("CHATGXY_LOG", "warn")
+        .env_remove("DATABASE_URL")
+        .env_remove("CHATGXY_BENCH_BINARY")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Starts it and waits until it answers; gives how long that took.
+async fn start(binary: &Path) -> (Server, Duration) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rules.yml"), RULES).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let begun = Instant::now();
+    let child = command(binary, dir.path(), port).spawn().unwrap();
+    let base = format!("http://127.0.0.1:{port}");
+    let server = Server { child, base, dir };
+    let http = reqwest::Client::new();
+    while http.get(format!("{}/healthz", server.base)).send().await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server does not come up");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    (server, begun.elapsed())
+}
+
+fn key(binary: &Path, server: &Server) -> String {
+    let run = |args: &[&str], input: &str| {
+        let mut child = command(binary, server.dir.path(), 0)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    run(&["user", "add", "bench@example.org", "--password-stdin"], "a long password");
+    let out = run(&["key", "add", "bench@example.org"], "");
+    out.split_whitespace().find(|word| word.starts_with("chatgxy_")).expect("a key").to_owned()
+}
+
+/// Seconds of CPU the process has used.
+fn cpu(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    ticks / 100.0
+}
+
+/// Megabytes that the process holds.
+fn memory(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
+}
+
+struct Load {
+    cpu_ms: f64,
+    per_second: f64,
+}
+
+/// So many requests over 16 connections.
+async fn load(server: &Server, key: &str, requests: usize, ask: impl Fn(&reqwest::Client, usize) -> reqwest::RequestBuilder + Send + Sync + 'static) -> Load {
+    let (ask, next) = (Arc::new(ask), Arc::new(AtomicUsize::new(0)));
+    let pid = server.child.id();
+    let (before, begun) = (cpu(pid), Instant::now());
+    let workers = (0..CONNECTIONS).map(|_| {
+        let (ask, next, key) = (ask.clone(), next.clone(), key.to_owned());
+        tokio::spawn(async move {
+            let http = reqwest::Client::builder().pool_max_idle_per_host(1).build().unwrap();
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= requests {
+                    break;
+                }
+                let answer = ask(&http, n).header("x-api-key", &key).send().await.unwrap();
+                assert!(answer.status().is_success(), "{}", answer.status());
+                black_box(answer.bytes().await.unwrap());
+            }
+        })
+    });
+    for worker in futures::future::join_all(workers).await {
+        worker.unwrap();
+    }
+    Load {
+        cpu_ms: (cpu(pid) - before) * 1_000.0 / requests as f64,
+        per_second: requests as f64 / begun.elapsed().as_secs_f64(),
+    }
+}
+
+async fn product(binary: &Path, table: &mut Table) {
+    let mut starts = Vec::new();
+    for _ in 0..5 {
+        starts.push(start(binary).await.1.as_secs_f64());
+    }
+    starts.sort_by(f64::total_cmp);
+    table.row("start until it answers, new database", starts[2], "s", Some(0.5), "median of 5".into());
+
+    let (server, _) = start(binary).await;
+    let key = key(binary, &server);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    table.row("resident memory at rest", memory(server.child.id()), "MB", Some(60.0), String::new());
+    first_load(&server, table).await;
+
+    // A conversation of 200 turns, and many of one.
+    let http = reqwest::Client::new();
+    let url = format!("{}/api/chat", server.base);
+    let mut body = serde_json::json!({"query": "Which tool trims adapters?"});
+    for _ in 0..200 {
+        let answer = http.post(&url).header("x-api-key", &key).json(&body).send().await.unwrap();
+        let answer: serde_json::Value = answer.json().await.unwrap();
+        body["exchange_id"] = answer["exchange_id"].clone();
+    }
+    let exchange = body["exchange_id"].to_string();
+
+    let ask = url.clone();
+    let turns = load(&server, &key, 3_000, move |http, n| {
+        http.post(&ask).json(&serde_json::json!({"query": format!("Which tool trims adapters? {n}")}))
+    })
+    .await;
+    let rate = |load: &Load| format!("{:.0}/s at {CONNECTIONS} connections", load.per_second);
+    table.row("one whole turn, durable, CPU", turns.cpu_ms, "ms", Some(1.5), rate(&turns));
+    let url = format!("{}/api/chat/history?limit=50", server.base);
+    let history = load(&server, &key, 10_000, move |http, _| http.get(&url)).await;
+    table.row("history of 50 conversations, CPU", history.cpu_ms, "ms", Some(0.5), rate(&history));
+    let url = format!("{}/api/chat/exchange/{exchange}/messages", server.base);
+    let messages = load(&server, &key, 5_000, move |http, _| http.get(&url)).await;
+    table.row("conversation of 200 turns, CPU", messages.cpu_ms, "ms", Some(0.7), rate(&messages));
+    table.row("resident memory after that load", memory(server.child.id()), "MB", None, String::new());
+}
+
+/// What a browser with an empty cache loads for the sign-in page, which holds the whole client.
+async fn first_load(server: &Server, table: &mut Table) {
+    let http = reqwest::Client::new();
+    let fetch = |path: String| {
+        let request = http.get(format!("{}{path}", server.base)).header("accept-encoding", "br").header("accept", "text/html,*/*");
+        async move { request.send().await.unwrap().bytes().await.unwrap() }
+    };
+    let page = http.get(format!("{}/login", server.base)).header("accept", "text/html").send().await.unwrap().text().await.unwrap();
+    let mut bytes = fetch("/login".into()).await.len() + fetch("/icons.svg".into()).await.len();
+    let start = page.find("/pkg/").unwrap();
+    let pkg: String = page[start..].chars().take_while(|c| *c != '"' && *c != '\'').collect();
+    let (pkg, _) = pkg.rsplit_once('/').unwrap();
+    for file in ["chatgxy.js", "chatgxy_bg.wasm", "chatgxy.css"] {
+        bytes += fetch(format!("{pkg}/{file}")).await.len();
+    }
+    table.row("first load, compressed, WASM included", bytes as f64 / 1e3, "kB", Some(350.0), String::new());
+}
+
+/// Nanoseconds of one call: the best of several rounds, since noise only adds.
+fn time(mut call: impl FnMut()) -> f64 {
+    let mut best = f64::MAX;
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let mut calls = 0_u32;
+        while begun.elapsed() < Duration::from_millis(25) {
+            call();
+            calls += 1;
+        }
+        best = best.min(begun.elapsed().as_nanos() as f64 / f64::from(calls));
+    }
+    best
+}
+
+fn micro(table: &mut Table) {
+    let event = TurnEvent::TextGrew { text: "a few words ".into() };
+    let prompt = Prompt { id: PromptId::parse("p").unwrap(), text: "why".into() };
+    let turn = Turn::asked(TurnId::parse("t").unwrap(), TurnRow(1), prompt, AgentType::auto(), 1, 0);
+    let apply = time(|| {
+        let mut turn = turn.clone();
+        for seq in 1..=1_000 {
+            turn.apply(seq, &event).unwrap();
+        }
+        black_box(turn);
+    });
+    table.row("Turn::apply, one event", apply / 1e3 / 1e3, "µs", None, "1,000 events in a row".into());
+    let json = serde_json::to_string(&event).unwrap();
+    let parse = time(|| drop(black_box(serde_json::from_str::<TurnEvent>(&json).unwrap())));
+    table.row("an event from JSON", parse / 1e3, "µs", None, String::new());
+    let text = "## Steps\n\nTrim with `fastp`, then *map*.\n\n- one\n- two\n\n```bash\nfastp -i a.fq -o b.fq\n```\n\n".repeat(90);
+    let cold = time({
+        let mut n = 0;
+        let text = text.clone();
+        move || {
+            n += 1;
+            black_box(render::blocks(&format!("{text}{n}")));
+        }
+    });
+    table.row("Markdown of 8 kB to HTML, first time", cold / 1e6, "ms", None, String::new());
+    let warm = time(|| drop(black_box(render::blocks(&text))));
+    table.row("the same again", warm / 1e6, "ms", None, "from the cache".into());
+}

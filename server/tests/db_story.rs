@@ -1,0 +1,368 @@
+//! One story of the store, told on SQLite and on PostgreSQL: every function that touches the database, on both.
+
+mod common;
+
+use app::model::agent::AgentType;
+use app::model::event::{End, Interruption, TurnEvent};
+use app::model::ids::{ExchangeUuid, PromptId, TurnId, TurnRow, UserId};
+use app::model::turn::{Feedback, Prompt, Turn};
+use app::ssr::db::message::StoredMessage;
+use app::ssr::db::turns::{Begun, Lease, NewTurn};
+use app::ssr::db::writer::{EndWrite, Write, Writer, Written};
+use app::ssr::db::{Db, own_statements, statements};
+use common::{Engine, fresh_database};
+use sqlx::Executor;
+use tokio::sync::oneshot;
+
+const ENGINES: [Engine; 2] = [Engine::Sqlite, Engine::Postgres];
+
+async fn user(db: &Db, email: &str) -> UserId {
+    db.insert_user(email, None, false, 1).await.unwrap().unwrap().id
+}
+
+fn lease(owner: &str, until: i64) -> Lease {
+    Lease { owner: owner.into(), until }
+}
+
+fn question(user: UserId, exchange: &str, prompt: &str, now: i64) -> NewTurn {
+    NewTurn {
+        user,
+        exchange: ExchangeUuid::parse(exchange).unwrap(),
+        prompt: Prompt { id: PromptId::parse(prompt).unwrap(), text: format!("What is {prompt}?") },
+        agent: AgentType::auto(),
+        context: serde_json::Map::new(),
+        id: TurnId::from(uuid::Uuid::now_v7()),
+        now,
+        lease: lease("me", now + 1_000),
+    }
+}
+
+async fn begin(db: &Db, new: &NewTurn) -> Turn {
+    match db.begin(new).await.unwrap() {
+        Begun::New(turn, _) => *turn,
+        other => panic!("not begun: {other:?}"),
+    }
+}
+
+async fn end(writer: &Writer, turn: &mut Turn, epoch: i64, how: End, at: i64) -> Written {
+    turn.apply(turn.seq + 1, &TurnEvent::Ended { at, how, finish: None }).unwrap();
+    let (done, written) = oneshot::channel();
+    let message = StoredMessage::of(turn, serde_json::Map::new()).to_json();
+    let end = EndWrite { state: turn.state_name(), message, agent: AgentType::router(), at, done };
+    writer.write(Write { row: turn.row, epoch, events: Vec::new(), end: Some(end) }).await;
+    written.await.unwrap()
+}
+
+async fn grow(writer: &Writer, turn: &mut Turn, epoch: i64, text: &str) {
+    let event = TurnEvent::TextGrew { text: text.into() };
+    turn.apply(turn.seq + 1, &event).unwrap();
+    writer.write(Write { row: turn.row, epoch, events: vec![(turn.seq, event)], end: None }).await;
+}
+
+/// Appends are not acknowledged one by one; a refused end of a turn that does not exist flushes what was queued before it.
+async fn flush(writer: &Writer) {
+    let (done, written) = oneshot::channel();
+    let end = EndWrite { state: "failed", message: "{}".into(), agent: AgentType::auto(), at: 0, done };
+    writer.write(Write { row: TurnRow(-1), epoch: 1, events: Vec::new(), end: Some(end) }).await;
+    assert_eq!(written.await.unwrap(), Written::Refused);
+}
+
+#[tokio::test]
+async fn every_statement_is_accepted_by_both_engines() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        for sql in statements().iter().chain(own_statements(&db)) {
+            let prepared = match &db {
+                Db::Sqlite { writer, .. } => writer.acquire().await.unwrap().prepare(sqlx::SqlStr::from_static(sql)).await.map(drop),
+                Db::Postgres(pool) => pool.acquire().await.unwrap().prepare(sqlx::SqlStr::from_static(sql)).await.map(drop),
+            };
+            prepared.unwrap_or_else(|error| panic!("{engine:?} refuses {sql}: {error}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn accounts_sessions_and_keys_are_kept_and_end_at_once() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let first = db.insert_user("a@x.org", Some("hash"), false, 1).await.unwrap().unwrap();
+        let second = db.insert_user("b@x.org", None, false, 2).await.unwrap().unwrap();
+        assert!(first.admin && !second.admin, "only the first account becomes administrator by itself");
+        assert_eq!(db.insert_user("a@x.org", None, false, 3).await.unwrap(), None, "an address is taken once");
+        assert!(db.insert_user("c@x.org", None, true, 3).await.unwrap().unwrap().admin);
+        assert_eq!(db.users().await.unwrap().len(), 3);
+        let account = db.account_by_email("a@x.org").await.unwrap().unwrap();
+        assert_eq!((account.user(), account.password_hash.as_deref()), (first.clone(), Some("hash")));
+        db.set_password(first.id, "other").await.unwrap();
+        assert_eq!(db.account_by_id(first.id).await.unwrap().unwrap().password_hash.as_deref(), Some("other"));
+
+        db.insert_session("h1", first.id, 10, 100).await.unwrap();
+        db.insert_session("h2", first.id, 10, 100).await.unwrap();
+        assert_eq!(db.session("h1", 50).await.unwrap().unwrap().user(), first);
+        assert!(db.session("h1", 100).await.unwrap().is_none(), "it runs out");
+        db.extend_session("h1", 60, 200).await.unwrap();
+        assert_eq!(db.session("h1", 150).await.unwrap().unwrap().seen_at, 60);
+        db.delete_expired_sessions(120).await.unwrap();
+        assert!(db.session("h2", 50).await.unwrap().is_none());
+        db.delete_session("h1").await.unwrap();
+        assert!(db.session("h1", 50).await.unwrap().is_none());
+        db.insert_session("h3", first.id, 10, 100).await.unwrap();
+        db.set_password(first.id, "third").await.unwrap();
+        assert!(db.session("h3", 50).await.unwrap().is_none());
+
+        let key = db.insert_key(first.id, "laptop", "chatgxy_abc", "kh", 5).await.unwrap();
+        let owner = db.key_owner("kh").await.unwrap().unwrap();
+        assert_eq!((owner.key_id, owner.user(), owner.used_at), (key, first.clone(), None));
+        db.touch_key(key, 9).await.unwrap();
+        assert_eq!(db.keys(first.id).await.unwrap()[0].used_at, Some(9));
+        assert!(!db.delete_key(second.id, key).await.unwrap(), "not by someone else");
+        assert!(db.delete_key(first.id, key).await.unwrap());
+        assert!(db.key_owner("kh").await.unwrap().is_none());
+        db.insert_key(first.id, "laptop", "chatgxy_abc", "kh", 5).await.unwrap();
+        assert_eq!(db.delete_keys_by_prefix("chatgxy_abc").await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_begun_grown_ended_and_read_back_whole() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let exchange = db.exchange(me, "chat").await.unwrap().unwrap();
+        assert_eq!((exchange.title.as_str(), exchange.turn_count, exchange.agent.as_str()), ("What is p1?", 1, "auto"));
+        assert_eq!(db.exchange(me, &exchange.id.to_string()).await.unwrap().as_ref(), Some(&exchange), "by number too");
+
+        grow(&writer, &mut turn, 1, "Ein Fluß ").await;
+        grow(&writer, &mut turn, 1, "\u{1F30A}").await;
+        flush(&writer).await;
+        let mut stored = db.turn(me, &turn.id).await.unwrap().unwrap().turn;
+        assert_eq!((stored.state_name(), stored.text().as_str()), ("running", ""));
+        db.replay(&mut stored).await.unwrap();
+        assert_eq!(stored, turn, "a running turn is its row and its events");
+        assert_eq!(db.live_turns(me).await.unwrap(), [turn.id.clone()]);
+
+        assert_eq!(end(&writer, &mut turn, 1, End::Answered, 2_000).await, Written::Stored);
+        let stored = db.turn(me, &turn.id).await.unwrap().unwrap();
+        assert_eq!((stored.turn.text(), stored.turn.state, stored.turn.seq), (turn.text(), turn.state, turn.seq));
+        assert_eq!(stored.exchange, exchange.id);
+        assert!(db.events(turn.row, 0).await.unwrap().is_empty(), "an ended turn needs no events");
+        let after = db.exchange(me, "chat").await.unwrap().unwrap();
+        assert_eq!((after.updated_at, after.agent.as_str()), (2_000, "router"));
+        assert_eq!(end(&writer, &mut turn.clone(), 1, End::Answered, 3_000).await, Written::Refused, "it ends once");
+    }
+}
+
+#[tokio::test]
+async fn one_conversation_has_at_most_one_live_turn_and_one_turn_for_a_prompt() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut first = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let busy = db.begin(&question(me, "chat", "p2", 1_001)).await.unwrap();
+        assert!(matches!(busy, Begun::Busy(id) if id == first.id));
+        let again = db.begin(&question(me, "chat", "p1", 1_002)).await.unwrap();
+        assert!(matches!(again, Begun::Known(id) if id == first.id));
+        let exchange = db.exchange(me, "chat").await.unwrap().unwrap();
+        assert_eq!((exchange.turn_count, exchange.updated_at), (1, 1_000), "what is refused leaves nothing behind");
+        end(&writer, &mut first, 1, End::Answered, 2_000).await;
+        begin(&db, &question(me, "chat", "p2", 3_000)).await;
+
+        let many = (0..8).map(|n| {
+            let (db, new) = (db.clone(), question(me, "race", &format!("r{n}"), 4_000));
+            tokio::spawn(async move { matches!(db.begin(&new).await, Ok(Begun::New(..))) })
+        });
+        let begun = futures::future::join_all(many).await.into_iter().filter(|begun| *begun.as_ref().unwrap()).count();
+        assert_eq!(begun, 1, "eight at once on {engine:?}");
+        let same = (0..8).map(|_| {
+            let (db, new) = (db.clone(), question(me, "same", "s", 4_000));
+            tokio::spawn(async move { matches!(db.begin(&new).await, Ok(Begun::New(..))) })
+        });
+        let begun = futures::future::join_all(same).await.into_iter().filter(|begun| *begun.as_ref().unwrap()).count();
+        assert_eq!(begun, 1, "the same prompt eight times on {engine:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_reads_or_changes_what_is_someone_elses() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (me, other) = (user(&db, "a@x.org").await, user(&db, "b@x.org").await);
+        let turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let uuid = ExchangeUuid::parse("chat").unwrap();
+        assert!(db.exchange(other, "chat").await.unwrap().is_none());
+        assert!(db.turn(other, &turn.id).await.unwrap().is_none());
+        assert!(db.history(other, None, 50).await.unwrap().lines.is_empty());
+        assert!(matches!(db.begin(&question(other, "chat", "p9", 1_000)).await.unwrap(), Begun::NotFound));
+        let lease = lease("x", 9_000);
+        let retried = db.begin_retry(other, &turn.id, &TurnId::parse("t9").unwrap(), 1, &lease).await.unwrap();
+        assert!(matches!(retried, Begun::NotFound));
+        assert!(!db.set_feedback(other, &turn.id, Some(&Feedback { good: true, reason: None })).await.unwrap());
+        assert!(!db.delete_exchange(other, &uuid, 5).await.unwrap());
+        assert_eq!(db.clear_history(other, 5).await.unwrap(), 0);
+        assert!(db.live_turns(other).await.unwrap().is_empty());
+        assert!(db.exchange(me, "chat").await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_retry_takes_the_place_of_the_latest_turn_and_loses_nothing() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut first = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        end(&writer, &mut first, 1, End::Answered, 1_100).await;
+        let mut second = begin(&db, &question(me, "chat", "p2", 2_000)).await;
+        let fresh = || TurnId::from(uuid::Uuid::now_v7());
+        let lease = lease("me", 9_000);
+        assert!(matches!(db.begin_retry(me, &second.id, &fresh(), 2_050, &lease).await.unwrap(), Begun::Busy(_)));
+        grow(&writer, &mut second, 1, "half").await;
+        end(&writer, &mut second, 1, End::Interrupted(Interruption::ByUser), 2_100).await;
+        assert!(matches!(db.begin_retry(me, &first.id, &fresh(), 3_000, &lease).await.unwrap(), Begun::NotLatest));
+        let Begun::New(mut third, exchange) = db.begin_retry(me, &second.id, &fresh(), 3_000, &lease).await.unwrap() else {
+            panic!("not begun")
+        };
+        assert_eq!((third.attempt, &third.prompt), (2, &second.prompt));
+        end(&writer, &mut third, 1, End::Answered, 3_100).await;
+        let (turns, _) = db.turns(exchange, None, 50).await.unwrap();
+        let ids: Vec<_> = turns.iter().map(|turn| turn.id.clone()).collect();
+        assert_eq!(ids, [first.id.clone(), third.id.clone()]);
+        assert_eq!(db.turn(me, &second.id).await.unwrap().unwrap().turn.text(), "half", "the first attempt stays stored");
+        assert!(matches!(db.begin_retry(me, &second.id, &fresh(), 4_000, &lease).await.unwrap(), Begun::NotLatest));
+        assert_eq!(db.exchange(me, "chat").await.unwrap().unwrap().turn_count, 2, "the count is of the active branch");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_turn_is_taken_over_once_and_its_old_writer_is_refused() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        grow(&writer, &mut turn, 1, "kept ").await;
+        flush(&writer).await;
+        assert_eq!(db.renew_leases(&lease("me", 5_000)).await.unwrap(), [(turn.id.clone(), false)]);
+        db.request_stop(&turn.id).await.unwrap();
+        assert_eq!(db.renew_leases(&lease("me", 5_000)).await.unwrap(), [(turn.id.clone(), true)]);
+        assert!(db.lost_turns(5_000).await.unwrap().is_empty());
+        assert_eq!(db.lost_turns(5_001).await.unwrap(), [(turn.row, 1)]);
+
+        let (mut taken, _, epoch) = db.take_over(turn.row, 1, &lease("you", 9_000)).await.unwrap().unwrap();
+        assert_eq!((taken.text().as_str(), epoch), ("kept ", 2));
+        assert!(db.take_over(turn.row, 1, &lease("third", 9_000)).await.unwrap().is_none(), "only one takes it");
+        grow(&writer, &mut turn, 1, "late").await;
+        flush(&writer).await;
+        assert_eq!(db.events(turn.row, 1).await.unwrap(), [], "a late append is refused");
+        assert_eq!(end(&writer, &mut turn.clone(), 1, End::Answered, 6_000).await, Written::Refused);
+        assert_eq!(end(&writer, &mut taken, epoch, End::Interrupted(Interruption::Lost), 6_000).await, Written::Stored);
+        let stored = db.turn(me, &turn.id).await.unwrap().unwrap().turn;
+        assert_eq!((stored.state_name(), stored.text().as_str()), ("interrupted", "kept "));
+    }
+}
+
+#[tokio::test]
+async fn history_and_turns_come_in_pages_in_a_fixed_order() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        for n in 0..7 {
+            // Two each share a time: the number tells them apart.
+            let mut turn = begin(&db, &question(me, &format!("chat{n}"), "p", 1_000 + n / 2)).await;
+            end(&writer, &mut turn, 1, End::Answered, 1_000 + n / 2).await;
+        }
+        let mut names = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = db.history(me, cursor, 3).await.unwrap();
+            names.extend(page.lines.iter().map(|line| line.uuid.to_string()));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(names, ["chat6", "chat5", "chat4", "chat3", "chat2", "chat1", "chat0"]);
+
+        for n in 0..5 {
+            let mut turn = begin(&db, &question(me, "long", &format!("p{n}"), 2_000)).await;
+            end(&writer, &mut turn, 1, End::Answered, 2_000).await;
+        }
+        let long = db.exchange(me, "long").await.unwrap().unwrap();
+        let (last, earlier) = db.turns(long.id, None, 2).await.unwrap();
+        let prompts = |turns: &[Turn]| turns.iter().map(|turn| turn.prompt.id.to_string()).collect::<Vec<_>>();
+        assert_eq!((prompts(&last), earlier), (vec!["p3".to_owned(), "p4".to_owned()], true));
+        let (rest, earlier) = db.turns(long.id, Some(last[0].row), 9).await.unwrap();
+        assert_eq!((prompts(&rest).len(), earlier), (3, false));
+    }
+}
+
+#[tokio::test]
+async fn deleted_conversations_come_back_until_they_are_purged() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        for name in ["one", "two"] {
+            let mut turn = begin(&db, &question(me, name, "p", 1_000)).await;
+            end(&writer, &mut turn, 1, End::Answered, 1_000).await;
+        }
+        let one = ExchangeUuid::parse("one").unwrap();
+        assert!(db.delete_exchange(me, &one, 10).await.unwrap());
+        assert!(!db.delete_exchange(me, &one, 11).await.unwrap());
+        assert!(db.exchange(me, "one").await.unwrap().is_none());
+        assert!(matches!(db.begin(&question(me, "one", "p2", 12)).await.unwrap(), Begun::NotFound), "its name is not free");
+        assert_eq!(db.restore_deleted(me, 10).await.unwrap(), 1);
+        assert_eq!(db.clear_history(me, 20).await.unwrap(), 2);
+        assert_eq!(db.restore_deleted(me, 20).await.unwrap(), 2);
+        db.clear_history(me, 30).await.unwrap();
+        db.purge_deleted(30).await.unwrap();
+        assert_eq!(db.restore_deleted(me, 30).await.unwrap(), 2, "not before its time");
+        db.clear_history(me, 40).await.unwrap();
+        db.purge_deleted(41).await.unwrap();
+        assert_eq!(db.restore_deleted(me, 40).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn feedback_belongs_to_a_turn_and_can_be_taken_back() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let me = user(&db, "a@x.org").await;
+        let turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let bad = Feedback { good: false, reason: Some("wrong tool".into()) };
+        assert!(db.set_feedback(me, &turn.id, Some(&bad)).await.unwrap());
+        assert_eq!(db.turn(me, &turn.id).await.unwrap().unwrap().turn.feedback, Some(bad));
+        assert!(db.set_feedback(me, &turn.id, None).await.unwrap());
+        assert_eq!(db.turn(me, &turn.id).await.unwrap().unwrap().turn.feedback, None);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_shown_and_hides_no_other() {
+    let (db, _keep) = fresh_database(Engine::Sqlite).await;
+    let (writer, _) = Writer::start(db.clone());
+    let me = user(&db, "a@x.org").await;
+    for prompt in ["p1", "p2"] {
+        let mut turn = begin(&db, &question(me, "chat", prompt, 1_000)).await;
+        end(&writer, &mut turn, 1, End::Answered, 1_000).await;
+    }
+    let Db::Sqlite { writer: pool, .. } = &db else { unreachable!() };
+    sqlx::query("update chat_exchange_message set message = 'plain text of old' where prompt_id = 'p1'").execute(pool).await.unwrap();
+    let chat = db.exchange(me, "chat").await.unwrap().unwrap();
+    let (turns, _) = db.turns(chat.id, None, 10).await.unwrap();
+    assert_eq!((turns.len(), turns[0].text().as_str()), (2, "plain text of old"));
+}
+
+#[tokio::test]
+async fn a_conversation_is_about_a_job_or_a_page_but_not_both() {
+    let (db, _keep) = fresh_database(Engine::Sqlite).await;
+    let me = user(&db, "a@x.org").await;
+    let Db::Sqlite { writer, .. } = &db else { unreachable!() };
+    let insert = "insert into chat_exchange (user_id, job_id, page_id, uuid, title, agent_type, created_at, updated_at) \
+         values ($1, 1, 1, 'u', 't', 'auto', 1, 1)";
+    assert!(sqlx::query(insert).bind(me.0).execute(writer).await.is_err());
+}

@@ -1,0 +1,10 @@
+//! What is promised of a turn, from Send to rest, shown on real server processes over HTTP.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
+mod fail;
+mod send;
+mod server;
+mod stream;
+mod upstream;
