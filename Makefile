@@ -1,6 +1,5 @@
 # The commands of this repository; `make help` lists them. Each sets up what it needs first (scripts/setup.sh).
 
-SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 # Outside the clone, so that several clones share one build and none copies it along.
