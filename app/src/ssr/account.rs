@@ -148,7 +148,7 @@ impl Accounts {
             return Err(AppError::invalid("current", "The current password is wrong."));
         }
         let hash = self.hash(new).await?;
-        self.db.replace_password(user.id, &hash).await?;
+        self.db.set_password(user.id, &hash).await?;
         auth::start_session(&self.db, user).await
     }
 

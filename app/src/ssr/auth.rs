@@ -233,7 +233,7 @@ mod tests {
 
     fn config(vars: &[(&str, &str)]) -> Config {
         let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Config::from_vars(vars).ok().unwrap()
+        Config::from_vars(vars).unwrap()
     }
 
     fn request(peer: &str, headers: &[(&str, &str)]) -> Parts {

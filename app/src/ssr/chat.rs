@@ -120,6 +120,11 @@ pub async fn history(db: &Db, user: UserId, before: Option<HistoryCursor>) -> Re
     db.history(user, before, HISTORY_LINES).await
 }
 
+/// The latest general conversations, each with its first turn, for programs.
+pub async fn history_lines(db: &Db, user: UserId, limit: usize) -> Result<Vec<(ExchangeSummary, Turn)>, AppError> {
+    db.history_with_first_turns(user, limit).await
+}
+
 /// The name of the conversation with the latest activity.
 pub async fn latest(db: &Db, user: UserId) -> Result<Option<ExchangeUuid>, AppError> {
     Ok(db.history(user, None, 1).await?.lines.pop().map(|line| line.uuid))

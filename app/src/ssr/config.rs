@@ -23,6 +23,9 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_MODEL", "static, openai:NAME, anthropic:NAME, gemini:NAME or ollama:NAME"),
     ("CHATGXY_MODEL_BASE_URL", "an http or https URL"),
     ("CHATGXY_MODEL_API_KEY", "the provider's key"),
+    ("CHATGXY_MODEL_CONNECT_TIMEOUT_S", "seconds, 1 or more"),
+    ("CHATGXY_MODEL_FIRST_TOKEN_TIMEOUT_S", "seconds, 1 or more"),
+    ("CHATGXY_MODEL_IDLE_TIMEOUT_S", "seconds, 1 or more"),
     ("CHATGXY_STATIC_RULES", "a YAML file"),
     ("CHATGXY_REGISTRATION", "open or closed"),
     ("CHATGXY_LOG", "error, warn, info, debug, trace or off, or a list like info,server=debug"),
@@ -35,6 +38,7 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 /// What the operator chose.
+#[derive(Debug)]
 pub struct Config {
     /// Where to listen (`CHATGXY_ADDR`, default `127.0.0.1:3000`).
     pub addr: SocketAddr,
@@ -42,8 +46,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The store (`DATABASE_URL`, default `chatgxy.db` in the data directory).
     pub database: DatabaseUrl,
-    /// Who answers (`CHATGXY_MODEL`, `CHATGXY_MODEL_BASE_URL`, `CHATGXY_MODEL_API_KEY`, `CHATGXY_STATIC_RULES`, and the
-    /// providers' own variables).
+    /// Who answers (`CHATGXY_MODEL`, `CHATGXY_MODEL_BASE_URL`, `CHATGXY_MODEL_API_KEY`, `CHATGXY_STATIC_RULES`, the three
+    /// `CHATGXY_MODEL_…_TIMEOUT_S`, and the providers' own variables).
     pub model: ModelSettings,
     /// Who may make an account (`CHATGXY_REGISTRATION`, default `open`).
     pub registration: Registration,
@@ -270,12 +274,12 @@ mod tests {
     }
 
     fn errors(vars: &[(&str, &str)]) -> String {
-        read(vars).err().unwrap_or_default()
+        read(vars).unwrap_err()
     }
 
     #[test]
     fn nothing_set_gives_the_documented_defaults() {
-        let config = read(&[("PATH", "/bin"), ("CHATGXY_ADDR", " ")]).ok().unwrap();
+        let config = read(&[("PATH", "/bin"), ("CHATGXY_ADDR", " ")]).unwrap();
         assert_eq!(config.addr.to_string(), "127.0.0.1:3000");
         assert_eq!(config.data_dir, PathBuf::from("./data"));
         assert_eq!(config.database.expose(), "sqlite://./data/chatgxy.db");
@@ -287,14 +291,21 @@ mod tests {
     }
 
     #[test]
+    fn every_variable_of_the_model_is_known() {
+        for name in crate::ssr::llm::settings::ENV_NAMES {
+            assert_eq!(unknown(name), None);
+        }
+    }
+
+    #[test]
     fn the_database_lies_in_the_data_directory_whatever_its_name() {
-        let config = read(&[("CHATGXY_DATA_DIR", "/srv/50% off?/")]).ok().unwrap();
+        let config = read(&[("CHATGXY_DATA_DIR", "/srv/50% off?/")]).unwrap();
         assert_eq!(config.database.sqlite_file(), Some(PathBuf::from("/srv/50% off?/chatgxy.db")));
     }
 
     #[test]
     fn the_database_url_is_never_printed() {
-        let config = read(&[("DATABASE_URL", "postgres://me:hidden@db/x")]).ok().unwrap();
+        let config = read(&[("DATABASE_URL", "postgres://me:hidden@db/x")]).unwrap();
         assert_eq!(format!("{:?}", config.database), "DatabaseUrl(…)");
         assert_eq!(config.database.sqlite_file(), None);
         assert!(!errors(&[("DATABASE_URL", "mysql://me:hidden@db/x")]).contains("hidden"));
@@ -335,7 +346,7 @@ mod tests {
     fn a_header_that_signs_people_in_needs_a_trusted_proxy() {
         let header = ("CHATGXY_PROXY_USER_HEADER", "x-remote-user");
         assert!(errors(&[header]).starts_with("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES"));
-        let config = read(&[header, ("CHATGXY_TRUSTED_PROXIES", "10.0.0.5, fd00::/8")]).ok().unwrap();
+        let config = read(&[header, ("CHATGXY_TRUSTED_PROXIES", "10.0.0.5, fd00::/8")]).unwrap();
         for (peer, trusted) in
             [("10.0.0.5", true), ("::ffff:10.0.0.5", true), ("10.0.0.6", false), ("fd12::1", true), ("::1", false)]
         {
@@ -345,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_public_url_is_a_scheme_and_a_host() {
-        let url = read(&[("CHATGXY_PUBLIC_URL", "https://chat.example.org/")]).ok().unwrap().public_url.unwrap();
+        let url = read(&[("CHATGXY_PUBLIC_URL", "https://chat.example.org/")]).unwrap().public_url.unwrap();
         assert_eq!((url.https, url.authority.as_str()), (true, "chat.example.org"));
         for bad in ["chat.example.org", "ftp://x", "https://a@b", "https://x/?q"] {
             assert!(errors(&[("CHATGXY_PUBLIC_URL", bad)]).contains("without a path"), "{bad}");

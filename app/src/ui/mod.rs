@@ -8,9 +8,8 @@ mod account;
 mod app;
 mod browser;
 mod chat;
-mod shell;
+pub mod shell;
 mod sign_in;
 mod widgets;
 
 pub use app::App;
-pub use shell::{Assets, shell};

@@ -32,6 +32,12 @@ const TOUCH_EXCHANGE: &str = "update chat_exchange set updated_at = $2 where id 
 const RETIRE: &str = "update chat_exchange_message set active = 0 where id = $1";
 const WINDOW: &str = "select id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state \
      from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2 order by id desc limit $3";
+const HISTORY: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
+     e.id as exchange_id, e.uuid as exchange_uuid, e.title, e.agent_type, e.updated_at, e.turn_count \
+     from chat_exchange e join chat_exchange_message m on m.id = \
+     (select min(x.id) from chat_exchange_message x where x.chat_exchange_id = e.id and x.active = 1) \
+     where e.user_id = $1 and e.deleted_at is null and e.job_id is null and e.page_id is null \
+     order by e.updated_at desc, e.id desc limit $2";
 const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
@@ -50,7 +56,7 @@ const TAKE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_ow
 
 pub(super) const ALL: &[&str] = &[
     JOIN_EXCHANGE, EXCHANGE_EXISTS, INSERT_EXCHANGE, KNOWN_PROMPT, LIVE, LAST_ACTIVE, INSERT, RETRY_TARGET, TOUCH_EXCHANGE, RETIRE,
-    WINDOW, ONE, LIVE_OF_USER, EVENTS, FEEDBACK, RENEW, REQUEST_STOP, LOST, TAKE,
+    WINDOW, HISTORY, ONE, LIVE_OF_USER, EVENTS, FEEDBACK, RENEW, REQUEST_STOP, LOST, TAKE,
 ];
 
 /// What is needed to begin a turn.
@@ -131,6 +137,18 @@ struct OneRow {
     epoch: i64,
     lease_until: Millis,
     exchange_uuid: String,
+}
+
+#[derive(FromRow)]
+struct HistoryRow {
+    #[sqlx(flatten)]
+    row: Row,
+    exchange_id: i64,
+    exchange_uuid: String,
+    title: String,
+    agent_type: String,
+    updated_at: Millis,
+    turn_count: i64,
 }
 
 #[derive(FromRow)]
@@ -313,6 +331,25 @@ impl Db {
         let earlier = rows.len() > limit;
         let turns = rows.into_iter().take(limit).rev().filter_map(|row| Some(row.turn()?.0)).collect();
         Ok((turns, earlier))
+    }
+
+    /// A person's latest general conversations, each with its first turn. A row that cannot be read is left out, alone.
+    pub async fn history_with_first_turns(&self, user: UserId, limit: usize) -> Result<Vec<(ExchangeSummary, Turn)>, AppError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Vec<HistoryRow> =
+            on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).fetch_all(db).await?);
+        let line = |found: HistoryRow| {
+            let summary = ExchangeSummary {
+                id: ExchangeId(found.exchange_id),
+                uuid: ExchangeUuid::parse(&found.exchange_uuid)?,
+                title: found.title,
+                agent: AgentType::parse(&found.agent_type).unwrap_or_else(AgentType::auto),
+                updated_at: found.updated_at,
+                turn_count: found.turn_count,
+            };
+            Some((summary, found.row.turn()?.0))
+        };
+        Ok(rows.into_iter().filter_map(line).collect())
     }
 
     /// A person's own turn.

@@ -80,7 +80,7 @@ impl Db {
     }
 
     /// Replaces the password and ends all sessions of the person; both or neither.
-    pub async fn replace_password(&self, id: UserId, hash: &str) -> Result<(), AppError> {
+    pub async fn set_password(&self, id: UserId, hash: &str) -> Result<(), AppError> {
         let done: Result<(), sqlx::Error> = async {
             in_transaction!(self, tx => {
                 sqlx::query(SET_PASSWORD).bind(id.0).bind(hash).execute(&mut *tx).await?;

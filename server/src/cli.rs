@@ -1,0 +1,197 @@
+//! The command line.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use app::model::user::Password;
+use app::ssr::account::{Accounts, email, key_prefix};
+use app::ssr::config::Config;
+use clap::{Parser, Subcommand};
+use server::{Server, open_store};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+#[derive(Parser)]
+#[command(name = "chatgxy", version, about = "ChatGXY: chat with agents for scientists", after_help = "Settings are environment variables, see README.md.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve, after bringing the tables up to date (the default)
+    Serve,
+    /// Bring the tables up to date
+    Migrate,
+    /// Accounts
+    #[command(subcommand)]
+    User(UserCommand),
+    /// API keys
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+#[derive(Subcommand)]
+enum UserCommand {
+    /// Make an account
+    Add {
+        /// What the person signs in with
+        email: String,
+        /// Read the password from standard input
+        #[arg(long, required = true)]
+        password_stdin: bool,
+        /// Make an administrator
+        #[arg(long)]
+        admin: bool,
+    },
+    /// List the accounts
+    List,
+}
+
+#[derive(Subcommand)]
+enum KeyCommand {
+    /// Make an API key for an account and print it, this once
+    Add {
+        /// Whose key
+        email: String,
+    },
+    /// Revoke a key by its first characters, or the whole of it
+    Revoke {
+        /// How the key begins
+        prefix: String,
+    },
+}
+
+/// Why nothing was done.
+pub enum Failed {
+    /// A setting is wrong.
+    Settings(String),
+    /// Something else.
+    Work(String),
+}
+
+impl From<String> for Failed {
+    fn from(text: String) -> Self {
+        Self::Work(text)
+    }
+}
+
+/// Does what the command line says.
+pub async fn run() -> Result<(), Failed> {
+    let arguments = Arguments::parse();
+    let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let config = Config::from_vars(vars).map_err(Failed::Settings)?;
+    start_log(&config)?;
+    match arguments.command.unwrap_or(Command::Serve) {
+        Command::Serve => serve(config).await?,
+        Command::Migrate => {
+            let db = open_store(&config).await?;
+            print(&format!("{}: the tables are up to date", db.engine()))?;
+            db.close().await;
+        }
+        Command::User(command) => user(&config, command).await?,
+        Command::Key(command) => key(&config, command).await?,
+    }
+    Ok(())
+}
+
+/// Lines for people at a terminal, JSON for machines.
+fn start_log(config: &Config) -> Result<(), Failed> {
+    let filter = EnvFilter::try_new(&config.log).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    if io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
+    Ok(())
+}
+
+async fn serve(config: Config) -> Result<(), String> {
+    let listener = TcpListener::bind(config.addr).await.map_err(|error| format!("cannot listen on {} (CHATGXY_ADDR): {error}", config.addr))?;
+    let addr = listener.local_addr().map_err(|error| error.to_string())?;
+    let server = Server::start(config).await?;
+    print(&banner(&server, addr))?;
+    server.run(listener, stopped()?).await
+}
+
+/// What an operator wants to know: the address, where the data lies, what answers and how to change that.
+fn banner(server: &Server, addr: SocketAddr) -> String {
+    let state = server.state();
+    let shown = if addr.ip().is_unspecified() { SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), addr.port()) } else { addr };
+    let dir = state.config.data_dir.canonicalize().unwrap_or_else(|_| state.config.data_dir.clone());
+    let data = match state.config.database.sqlite_file() {
+        Some(file) => format!("{} (SQLite)", file.canonicalize().unwrap_or(file).display()),
+        None => format!("PostgreSQL by DATABASE_URL; {}", dir.display()),
+    };
+    let demo = state.engine.registry().model().is_demo();
+    format!(
+        "ChatGXY {} serves http://{shown}\n  data   {data}\n  model  {}\n  To connect {}: set CHATGXY_MODEL to openai:NAME, anthropic:NAME, \
+         gemini:NAME or ollama:NAME,\n  CHATGXY_MODEL_API_KEY to its key and, for another address, CHATGXY_MODEL_BASE_URL; then start again.",
+        env!("CARGO_PKG_VERSION"),
+        server.model(),
+        if demo { "a real model" } else { "another" },
+    )
+}
+
+/// Ready when the process is asked to stop.
+fn stopped() -> Result<impl Future<Output = ()>, String> {
+    let cannot = |error: io::Error| format!("cannot listen for signals: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+async fn user(config: &Config, command: UserCommand) -> Result<(), String> {
+    let db = open_store(config).await?;
+    let accounts = Accounts::new(db.clone(), config.registration);
+    match command {
+        UserCommand::Add { email, password_stdin: _, admin } => {
+            let mut password = String::new();
+            io::stdin().read_to_string(&mut password).map_err(|error| format!("cannot read the password: {error}"))?;
+            let password = password.strip_suffix('\n').unwrap_or(&password);
+            let password = Password::from(password.strip_suffix('\r').unwrap_or(password).to_owned());
+            let user = accounts.add(&email, password, admin).await.map_err(|error| error.to_string())?;
+            print(&format!("{} can sign in{}", user.email, if user.admin { " as an administrator" } else { "" }))?;
+        }
+        UserCommand::List => {
+            for user in db.users().await.map_err(|error| error.to_string())? {
+                print(&format!("{}\t{}\t{}", user.id, user.email, if user.admin { "admin" } else { "user" }))?;
+            }
+        }
+    }
+    db.close().await;
+    Ok(())
+}
+
+async fn key(config: &Config, command: KeyCommand) -> Result<(), String> {
+    let db = open_store(config).await?;
+    let accounts = Accounts::new(db.clone(), config.registration);
+    match command {
+        KeyCommand::Add { email: address } => {
+            let known = match email(&address) {
+                Some(address) => db.account_by_email(&address).await.map_err(|error| error.to_string())?,
+                None => None,
+            };
+            let user = known.ok_or_else(|| format!("there is no account {address}"))?.user();
+            let made = accounts.create_key(&user, "command line").await.map_err(|error| error.to_string())?;
+            print(made.secret.expose())?;
+        }
+        KeyCommand::Revoke { prefix } => {
+            let revoked = db.delete_keys_by_prefix(key_prefix(&prefix)).await.map_err(|error| error.to_string())?;
+            if revoked == 0 {
+                return Err("there is no key that begins so; the account page shows how keys begin".to_owned());
+            }
+            print("revoked")?;
+        }
+    }
+    db.close().await;
+    Ok(())
+}
+
+fn print(text: &str) -> Result<(), String> {
+    writeln!(io::stdout(), "{text}").map_err(|error| format!("cannot print: {error}"))
+}

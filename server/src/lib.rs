@@ -1,0 +1,154 @@
+//! The HTTP edge: from [`Config`] to a server that answers, and its orderly end.
+//!
+//! No SQL and no domain rule is here: handlers parse, call a use case of `app::ssr`, and reply.
+
+mod assets;
+mod functions;
+mod guard;
+mod image;
+mod log;
+mod rest;
+mod router;
+mod sse;
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use app::ssr::AppState;
+use app::ssr::account::Accounts;
+use app::ssr::agents::Registry;
+use app::ssr::config::Config;
+use app::ssr::db::Db;
+use app::ssr::engine::Engine;
+use axum::Router;
+use axum::serve::ListenerExt;
+use leptos::config::LeptosOptions;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// How long connections may stay open after the last turn has ended.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// A server that is ready to listen.
+pub struct Server {
+    state: AppState,
+    router: Router,
+    /// The model that was chosen, and why, for people.
+    model: String,
+    /// Held as long as the server runs.
+    lock: Option<File>,
+}
+
+/// Serves until `shutdown` is ready, then ends in order: no new connections, running answers finished or interrupted and stored,
+/// streams ended, the store closed.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), String> {
+    Server::start(config).await?.run(listener, shutdown).await
+}
+
+/// Opens the store, in a data directory that is made when it is missing.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn open_store(config: &Config) -> Result<Db, String> {
+    make_private_dir(&config.data_dir)?;
+    Db::open(config.database.expose()).await
+}
+
+impl Server {
+    /// Opens the store, ends what an earlier server left running, and connects the model.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub async fn start(config: Config) -> Result<Self, String> {
+        let site = assets::site()?;
+        make_private_dir(&config.data_dir)?;
+        let lock = config.database.sqlite_file().map(|file| lock_beside(&file)).transpose()?;
+        let chosen = config.model.choose().await?;
+        let model = chosen.describe();
+        let db = open_store(&config).await?;
+        let registry = Registry::new(chosen.model, config.context_tokens);
+        let engine = Engine::start(db.clone(), registry, config.times).await.map_err(|error| error.to_string())?;
+        let accounts = Accounts::new(db.clone(), config.registration);
+        let leptos_options = LeptosOptions::builder().output_name("chatgxy").build();
+        let state = AppState { leptos_options, db, engine, config: Arc::new(config), accounts, site };
+        Ok(Self { router: router::router(&state), state, model, lock })
+    }
+
+    /// What it runs on.
+    pub fn state(&self) -> &AppState {
+        &self.state
+    }
+
+    /// The model that answers, and why it is this one, for people.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Answers requests until `shutdown` is ready, then ends in order.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), String> {
+        // Small pieces of an answer must not wait for each other.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let closing = CancellationToken::new();
+        let service = self.router.into_make_service_with_connect_info::<SocketAddr>();
+        let serving = axum::serve(listener, service).with_graceful_shutdown(closing.clone().cancelled_owned());
+        let mut serving = tokio::spawn(serving.into_future());
+        let ended = tokio::select! {
+            ended = &mut serving => Some(ended),
+            () = shutdown => None,
+        };
+        tracing::info!("shutting down");
+        closing.cancel();
+        self.state.engine.close().await;
+        let ended = match ended {
+            Some(ended) => Some(ended),
+            None => tokio::time::timeout(GOODBYE, &mut serving).await.ok(),
+        };
+        serving.abort();
+        self.state.db.close().await;
+        drop(self.lock);
+        match ended {
+            Some(Ok(Err(error))) => Err(format!("cannot go on listening: {error}")),
+            Some(Err(error)) => Err(format!("the server broke: {error}")),
+            Some(Ok(Ok(()))) | None => Ok(()),
+        }
+    }
+}
+
+/// Makes sure that a SQLite file has one server: turns that run in it are taken for lost when a server starts.
+fn lock_beside(database: &Path) -> Result<File, String> {
+    let mut name = database.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let cannot = |error: io::Error| format!("cannot use the lock file {}: {error}", path.display());
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(cannot)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let dir = path.parent().unwrap_or(Path::new(".")).display();
+            Err(format!("another chatgxy uses this data directory ({dir})"))
+        }
+        Err(TryLockError::Error(error)) => Err(cannot(error)),
+    }
+}
+
+/// What is kept is private to the user that runs the server.
+fn make_private_dir(dir: &Path) -> Result<(), String> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir).map_err(|error| format!("cannot make the data directory {}: {error}", dir.display()))
+}

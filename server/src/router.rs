@@ -1,0 +1,72 @@
+//! What is served where.
+
+use app::ssr::AppState;
+use app::ui::shell::{Assets, shell};
+use app::ui::App;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use axum::{Router, middleware};
+use leptos::nonce::use_nonce;
+use leptos::prelude::{provide_context, use_context};
+use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list, render_app_async_with_context};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+
+use crate::{assets, functions, guard, image, log, rest, sse};
+
+/// Everything, from the request's first byte to the response's last.
+pub fn router(state: &AppState) -> Router {
+    Router::new()
+        // Pages, and with them the server functions under /api/fn.
+        .leptos_routes_with_context(state, generate_route_list(App), page_context(state, StatusCode::OK), shell)
+        .route("/chatgxy/turns/{id}/events", get(sse::events))
+        .route("/image", get(image::frame))
+        // For programs.
+        .route("/api/chat", post(rest::ask))
+        .route("/api/chat/history", get(rest::history))
+        .route("/api/chat/exchange/{id}/messages", get(rest::messages))
+        .route("/api/{*rest}", any(rest::unknown))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/pkg/{*path}", get(assets::pkg))
+        .fallback(public_file_or_no_page)
+        .method_not_allowed_fallback(rest::wrong_method)
+        // The last one is the first to see a request.
+        .layer(middleware::from_fn(functions::give_status))
+        .layer(middleware::from_fn(guard::limit_body))
+        .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(middleware::from_fn(log::one_line))
+        .layer(middleware::from_fn_with_state(state.clone(), guard::add_headers))
+        .with_state(state.clone())
+}
+
+/// What the components of a page find in their context, and the headers that only the renderer knows.
+fn page_context(state: &AppState, status: StatusCode) -> impl Fn() + Clone + Send + Sync + 'static {
+    let state = state.clone();
+    move || {
+        provide_context(state.clone());
+        provide_context(Assets { pkg: state.site.pkg.clone() });
+        if let Some(response) = use_context::<ResponseOptions>() {
+            if let Some(nonce) = use_nonce() {
+                let (name, value) = guard::page_policy(&nonce);
+                response.insert_header(name, value);
+            }
+            if status != StatusCode::OK {
+                response.set_status(status);
+            }
+        }
+    }
+}
+
+/// A file of the site's root, else a page that says there is none.
+async fn public_file_or_no_page(State(state): State<AppState>, request: Request) -> Response {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return rest::unknown().await.into_response();
+    }
+    match assets::public(request.uri().path(), request.headers()) {
+        Some(file) => file,
+        None => render_app_async_with_context(page_context(&state, StatusCode::NOT_FOUND), shell)(request).await,
+    }
+}
