@@ -69,7 +69,9 @@ pub async fn add_headers(State(config): State<Arc<Config>>, client: Client, requ
     let mut response = next.run(request).await;
     let https = client.https || config.public_url.as_ref().is_some_and(|url| url.https);
     let headers = response.headers_mut();
-    let mut add = |name: HeaderName, value: &'static str| drop(headers.entry(name).or_insert(HeaderValue::from_static(value)));
+    let mut add = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
     // Private until a handler says otherwise: nothing of a person stays in a cache for the next one.
     add(CACHE_CONTROL, "no-store");
     add(CONTENT_SECURITY_POLICY, BARE_POLICY);

@@ -1,11 +1,13 @@
 //! What is served where.
 
-use app::ssr::AppState;
+use app::model::error::AppError;
+use app::ssr::auth::CurrentUser;
+use app::ssr::{AppState, chat};
 use app::ui::shell::{Assets, shell};
 use app::ui::App;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 use leptos::nonce::use_nonce;
@@ -21,6 +23,8 @@ pub fn router(state: &AppState) -> Router {
     Router::new()
         // Pages, and with them the server functions under /api/fn.
         .leptos_routes_with_context(state, generate_route_list(App), page_context(state, StatusCode::OK), shell)
+        .route("/", get(latest_conversation))
+        .route("/chatgxy", get(latest_conversation))
         .route("/chatgxy/turns/{id}/events", get(sse::events))
         .route("/image", get(image::frame))
         // For programs.
@@ -57,6 +61,18 @@ fn page_context(state: &AppState, status: StatusCode) -> impl Fn() + Clone + Sen
                 response.set_status(status);
             }
         }
+    }
+}
+
+/// The page to begin with: the conversation with the latest activity, else a new one; the sign-in for a stranger.
+async fn latest_conversation(State(state): State<AppState>, user: Result<CurrentUser, AppError>) -> Result<Redirect, AppError> {
+    match user {
+        Ok(CurrentUser(user)) => {
+            let latest = chat::latest(&state.db, user.id).await?;
+            Ok(Redirect::to(&latest.map_or_else(|| "/chatgxy/new".to_owned(), |uuid| format!("/chatgxy/{uuid}"))))
+        }
+        Err(AppError::NotSignedIn) => Ok(Redirect::to("/login")),
+        Err(error) => Err(error),
     }
 }
 

@@ -43,13 +43,6 @@ impl std::fmt::Debug for CreatedKey {
     }
 }
 
-/// Who is signed in.
-#[server(prefix = "/api/fn", endpoint = "account/viewer")]
-pub async fn viewer() -> Result<Option<User>, AppError> {
-    use crate::ssr::web;
-    web::answer(web::viewer()).await
-}
-
 /// Signs this browser in, with a new session.
 #[server(prefix = "/api/fn", endpoint = "account/login")]
 pub async fn login(email: String, password: Password) -> Result<(), AppError> {

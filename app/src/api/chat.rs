@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::error::AppError;
 use crate::model::exchange::{Conversation, History, HistoryCursor, TurnView};
 use crate::model::ids::{ExchangeUuid, Millis};
+use crate::model::user::User;
 
 /// A question that is stored and being answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,12 +30,16 @@ pub struct AgentChoice {
 /// What the chat page needs to know of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSetup {
+    /// Who is signed in.
+    pub user: User,
     /// The model that answers.
     pub model: String,
     /// It only pretends.
     pub demo: bool,
     /// The agents to pick from, `auto` not among them.
     pub agents: Vec<AgentChoice>,
+    /// The first page of the history.
+    pub history: History,
 }
 
 /// Stores a question and starts to answer it. Without an exchange it makes one; without a prompt id too (plain forms).
@@ -86,17 +91,6 @@ pub async fn read_conversation(name: String, #[server(default)] before: Option<i
     web::answer(async {
         let (state, user) = web::signed_in().await?;
         crate::ssr::chat::conversation(&state.db, &state.engine, user.id, &name, before).await
-    })
-    .await
-}
-
-/// The name of the conversation with the latest activity.
-#[server(prefix = "/api/fn", endpoint = "chat/latest")]
-pub async fn read_latest() -> Result<Option<ExchangeUuid>, AppError> {
-    use crate::ssr::web;
-    web::answer(async {
-        let (state, user) = web::signed_in().await?;
-        crate::ssr::chat::latest(&state.db, user.id).await
     })
     .await
 }
@@ -165,7 +159,7 @@ pub async fn give_feedback(
 pub async fn read_setup() -> Result<ChatSetup, AppError> {
     use crate::ssr::web;
     web::answer(async {
-        let (state, _) = web::signed_in().await?;
+        let (state, user) = web::signed_in().await?;
         let registry = state.engine.registry();
         let choice = |agent: &crate::ssr::agents::Agent| AgentChoice {
             name: agent.name.to_owned(),
@@ -175,6 +169,8 @@ pub async fn read_setup() -> Result<ChatSetup, AppError> {
             model: registry.model().name().to_owned(),
             demo: registry.model().is_demo(),
             agents: registry.agents().iter().map(choice).collect(),
+            history: crate::ssr::chat::history(&state.db, user.id, None).await?,
+            user,
         })
     })
     .await

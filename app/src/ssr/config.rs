@@ -33,7 +33,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_TRUSTED_PROXIES", "addresses or ranges with commas between, for example 10.0.0.5,192.168.0.0/16"),
     ("CHATGXY_PROXY_USER_HEADER", "the name of a header, with CHATGXY_TRUSTED_PROXIES"),
     ("CHATGXY_CONTEXT_TOKENS", "a number from 1000 to 2000000"),
-    ("CHATGXY_LEASE_S", "seconds, 3 to 3600"),
+    ("CHATGXY_LEASE_S", "seconds, 1 to 3600"),
     ("CHATGXY_DRAIN_S", "seconds, 0 to 600"),
 ];
 
@@ -136,7 +136,7 @@ impl Config {
         let trusted_proxies = read.value("CHATGXY_TRUSTED_PROXIES", ranges).unwrap_or_default();
         let proxy_user_header = read.value("CHATGXY_PROXY_USER_HEADER", |text| text.parse().ok());
         let context_tokens = read.number("CHATGXY_CONTEXT_TOKENS", 1_000, 2_000_000).unwrap_or(16_000);
-        let lease = read.number("CHATGXY_LEASE_S", 3, 3_600).map_or(Times::default().lease, Duration::from_secs);
+        let lease = read.number("CHATGXY_LEASE_S", 1, 3_600).map_or(Times::default().lease, Duration::from_secs);
         let drain = read.number("CHATGXY_DRAIN_S", 0, 600).map_or(Times::default().drain, Duration::from_secs);
         if vars.contains_key("CHATGXY_PROXY_USER_HEADER") && !vars.contains_key("CHATGXY_TRUSTED_PROXIES") {
             errors

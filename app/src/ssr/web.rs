@@ -16,18 +16,14 @@ pub fn state() -> AppState {
     expect_context::<AppState>()
 }
 
-/// The person who calls, if any.
-pub async fn viewer() -> Result<Option<User>, AppError> {
-    match use_context::<Parts>() {
-        Some(parts) => auth::current_user(&state(), &parts).await,
-        None => Ok(None),
-    }
-}
-
 /// The state and the person who calls.
 pub async fn signed_in() -> Result<(AppState, User), AppError> {
-    let user = viewer().await?.ok_or(AppError::NotSignedIn)?;
-    Ok((state(), user))
+    // Both before the first await: a page that is abandoned takes its context with it.
+    let (Some(state), Some(parts)) = (use_context::<AppState>(), use_context::<Parts>()) else {
+        return Err(AppError::Unavailable);
+    };
+    let user = auth::current_user(&state, &parts).await?.ok_or(AppError::NotSignedIn)?;
+    Ok((state, user))
 }
 
 /// The other end of the running request.

@@ -1,10 +1,11 @@
 //! `/account`: the model that answers, password, API keys, sign out.
 
-use leptos::either::Either;
+use leptos::either::{Either, EitherOf3};
 use leptos::html;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_meta::Title;
+use leptos_router::components::Redirect;
 use leptos_router::hooks::use_query_map;
 use server_fn::ServerFn;
 
@@ -12,7 +13,8 @@ use super::browser::{clipboard, field, online, storage};
 use super::sign_in::form_error;
 use super::widgets::{Icon, Notes, NotesView, Rail, Time};
 use crate::api::account::{AccountView, ChangePassword, Logout, ModelStatus, RevokeKey, account, create_key};
-use crate::model::user::{ApiKey, User};
+use crate::model::error::AppError;
+use crate::model::user::ApiKey;
 
 /// How to name a model, by provider.
 const EXAMPLES: [(&str, &str); 5] = [
@@ -25,7 +27,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 
 /// The page.
 #[component]
-pub fn AccountPage(user: User) -> impl IntoView {
+pub fn AccountPage() -> impl IntoView {
     let notes = Notes::provide();
     let view = Resource::new_blocking(|| (), |()| account());
     view! {
@@ -35,7 +37,6 @@ pub fn AccountPage(user: User) -> impl IntoView {
             <main id="main" class="settings" tabindex="-1">
                 <div class="settings-inner">
                     <h1>"Account"</h1>
-                    <p class="settings-lead">{user.email.clone()}</p>
                     <Suspense fallback=|| {
                         view! {
                             <div class="skeleton" aria-hidden="true">
@@ -47,20 +48,22 @@ pub fn AccountPage(user: User) -> impl IntoView {
                     }>
                         {move || Suspend::new(async move {
                             match view.await {
-                                Ok(AccountView { keys, model, .. }) => {
-                                    Either::Left(
+                                Ok(AccountView { user, keys, model }) => {
+                                    EitherOf3::A(
                                         view! {
+                                            <p class="settings-lead">{user.email}</p>
                                             <ModelCard model />
                                             <PasswordCard />
                                             <KeysCard keys notes />
+                                            <SignOutCard />
                                         },
                                     )
                                 }
-                                Err(error) => Either::Right(view! { <p class="form-error" role="alert">{error.to_string()}</p> }),
+                                Err(AppError::NotSignedIn) => EitherOf3::B(view! { <Redirect path="/login" /> }),
+                                Err(error) => EitherOf3::C(view! { <p class="form-error" role="alert">{error.to_string()}</p> }),
                             }
                         })}
                     </Suspense>
-                    <SignOutCard />
                 </div>
             </main>
             <NotesView notes online=online::signal() />

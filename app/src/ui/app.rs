@@ -1,18 +1,15 @@
-//! Routes, and who may see them.
+//! Routes. A page whose data is refused for want of a session sends its reader to the sign-in.
 
-use leptos::either::Either;
 use leptos::prelude::*;
 use leptos_meta::{Title, provide_meta_context};
-use leptos_router::components::{Redirect, Route, Router, Routes};
+use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{SsrMode, path};
 
 use super::account::AccountPage;
 use super::browser;
-use super::chat::page::{ChatPage, LatestChat};
+use super::chat::page::ChatPage;
 use super::sign_in::{LoginPage, RegisterPage};
 use super::widgets::Icon;
-use crate::api::account::viewer;
-use crate::model::user::User;
 
 /// The app.
 #[component]
@@ -26,48 +23,12 @@ pub fn App() -> impl IntoView {
         </a>
         <Router>
             <Routes fallback=|| view! { <NotFound /> }>
-                <Route path=path!("") view=|| view! { <Redirect path="/chatgxy" /> } ssr=SsrMode::Async />
-                <Route path=path!("/chatgxy") view=|| view! { <SignedIn view=|_| view! { <LatestChat /> }.into_any() /> } ssr=SsrMode::Async />
-                <Route
-                    path=path!("/chatgxy/:exchange")
-                    view=|| view! { <SignedIn view=|user| view! { <ChatPage user /> }.into_any() /> }
-                    ssr=SsrMode::Async
-                />
-                <Route
-                    path=path!("/account")
-                    view=|| view! { <SignedIn view=|user| view! { <AccountPage user /> }.into_any() /> }
-                    ssr=SsrMode::Async
-                />
+                <Route path=path!("/chatgxy/:exchange") view=ChatPage ssr=SsrMode::Async />
+                <Route path=path!("/account") view=AccountPage ssr=SsrMode::Async />
                 <Route path=path!("/login") view=LoginPage ssr=SsrMode::Async />
                 <Route path=path!("/register") view=RegisterPage ssr=SsrMode::Async />
             </Routes>
         </Router>
-    }
-}
-
-/// Shows a page to a signed-in person; sends anyone else to the sign-in.
-#[component]
-fn SignedIn(view: fn(User) -> AnyView) -> impl IntoView {
-    let viewer = Resource::new_blocking(|| (), |()| viewer());
-    view! {
-        <Suspense fallback=|| ()>
-            {move || Suspend::new(async move {
-                match viewer.await {
-                    Ok(Some(user)) => Either::Left(view(user)),
-                    Ok(None) => Either::Right(view! { <Redirect path="/login" /> }.into_any()),
-                    Err(error) => {
-                        Either::Right(
-                            view! {
-                                <main id="main" class="card-page">
-                                    <Blank title="This page could not be loaded" text=error.to_string() />
-                                </main>
-                            }
-                                .into_any(),
-                        )
-                    }
-                }
-            })}
-        </Suspense>
     }
 }
 
@@ -91,7 +52,7 @@ pub fn Blank(title: &'static str, text: String) -> impl IntoView {
             <h2>{title}</h2>
             <p>{text}</p>
             <p>
-                <a class="button" href="/chatgxy">
+                <a class="button" href="/chatgxy" rel="external">
                     "Go to conversations"
                 </a>
             </p>

@@ -45,10 +45,10 @@ pub fn Rail() -> impl IntoView {
     });
     view! {
         <nav class="rail" aria-label="Main">
-            <a class="rail-link brand" href="/chatgxy" aria-label="ChatGXY">
+            <a class="rail-link brand" href="/chatgxy" rel="external" aria-label="ChatGXY">
                 <Icon name="logo" />
             </a>
-            <a class="rail-link" href="/chatgxy" aria-current=move || current("/chatgxy") title="Chat">
+            <a class="rail-link" href="/chatgxy" rel="external" aria-current=move || current("/chatgxy") title="Chat">
                 <Icon name="chat" />
                 <span>"Chat"</span>
             </a>

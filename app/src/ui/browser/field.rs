@@ -9,8 +9,8 @@ pub fn draft(area: NodeRef<Textarea>, name: String) -> RwSignal<String> {
     let text = RwSignal::new(String::new());
     #[cfg(feature = "hydrate")]
     {
-        let keeper = super::storage::draft_keeper();
-        let stored = super::storage::draft(&name);
+        let keeper = super::storage::drafts();
+        let stored = keeper.text(&name);
         Effect::new(move |_| {
             let Some(element) = area.get() else { return };
             let typed = element.value();

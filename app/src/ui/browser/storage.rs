@@ -136,57 +136,55 @@ pub fn settle_history_panel(signal: RwSignal<HistoryPanel>) {
 
 /// Unsent text by conversation, of one person.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
-struct Drafts {
-    user: UserId,
-    texts: StoredValue<BTreeMap<String, String>>,
+pub struct Drafts {
+    #[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
+    kept: StoredValue<Option<(UserId, BTreeMap<String, String>)>>,
 }
 
-/// Makes the drafts of a person available below.
-pub fn provide_drafts(user: UserId) {
+/// Makes a place for drafts that the components below find.
+pub fn provide_drafts() -> Drafts {
+    let drafts = Drafts { kept: StoredValue::new(None) };
+    provide_context(drafts);
+    drafts
+}
+
+/// The drafts of the page.
+pub fn drafts() -> Drafts {
+    expect_context::<Drafts>()
+}
+
+#[allow(unused_variables, clippy::unused_self, reason = "the server keeps no drafts")]
+impl Drafts {
+    /// Whose page it is: brings back what this tab kept of that person, and nothing of anyone else.
+    pub fn belong_to(self, user: UserId) {
+        #[cfg(feature = "hydrate")]
+        self.kept.update_value(|kept| {
+            if kept.as_ref().is_none_or(|(owner, _)| *owner != user) {
+                let stored = SessionStorage::get::<(UserId, BTreeMap<String, String>)>(DRAFTS).ok();
+                *kept = Some(stored.filter(|(owner, _)| *owner == user).unwrap_or((user, BTreeMap::new())));
+            }
+        });
+    }
+
+    /// The unsent text of a conversation.
     #[cfg(feature = "hydrate")]
-    let kept = SessionStorage::get::<(UserId, BTreeMap<String, String>)>(DRAFTS)
-        .ok()
-        .filter(|(owner, _)| *owner == user)
-        .map(|(_, texts)| texts)
-        .unwrap_or_default();
-    #[cfg(not(feature = "hydrate"))]
-    let kept = BTreeMap::new();
-    provide_context(Drafts { user, texts: StoredValue::new(kept) });
-}
+    pub fn text(self, name: &str) -> String {
+        let text = |kept: &Option<(UserId, BTreeMap<String, String>)>| kept.as_ref().and_then(|(_, texts)| texts.get(name).cloned());
+        self.kept.try_with_value(text).flatten().unwrap_or_default()
+    }
 
-/// The unsent text of a conversation.
-#[cfg(feature = "hydrate")]
-pub fn draft(name: &str) -> String {
-    use_context::<Drafts>()
-        .and_then(|drafts| drafts.texts.try_with_value(|texts| texts.get(name).cloned()).flatten())
-        .unwrap_or_default()
-}
-
-/// A way to keep the unsent text of a conversation, also from where there is no context any more.
-#[derive(Clone, Copy)]
-pub struct DraftKeeper(#[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))] Option<Drafts>);
-
-/// The keeper for the person whose page this is.
-pub fn draft_keeper() -> DraftKeeper {
-    DraftKeeper(use_context::<Drafts>())
-}
-
-impl DraftKeeper {
-    /// Keeps a text; an empty one is forgotten.
-    #[allow(unused_variables, reason = "the server keeps no drafts")]
+    /// Keeps the unsent text of a conversation; an empty one is forgotten.
     pub fn keep(self, name: &str, text: &str) {
         #[cfg(feature = "hydrate")]
-        if let Some(Drafts { user, texts }) = self.0 {
-            texts.try_update_value(|texts| {
-                if text.is_empty() {
-                    texts.remove(name);
-                } else {
-                    texts.insert(name.to_owned(), text.to_owned());
-                }
-                let _ = SessionStorage::set(DRAFTS, (user, &*texts));
-            });
-        }
+        self.kept.try_update_value(|kept| {
+            let Some((_, texts)) = kept else { return };
+            if text.is_empty() {
+                texts.remove(name);
+            } else {
+                texts.insert(name.to_owned(), text.to_owned());
+            }
+            let _ = SessionStorage::set(DRAFTS, kept);
+        });
     }
 }
 

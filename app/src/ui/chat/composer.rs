@@ -33,7 +33,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
     let outgoing = StoredValue::new(None::<Outgoing>);
     let live = Memo::new(move |_| thread.live().map(|live| live.id));
     let go = use_navigate();
-    let drafts = storage::draft_keeper();
+    let drafts = storage::drafts();
 
     let submit = move || {
         let question = text.get_untracked();

@@ -1,6 +1,6 @@
 //! `/chatgxy`: the shell around history and conversation.
 
-use leptos::either::{Either, EitherOf3};
+use leptos::either::{Either, EitherOf4};
 use leptos::prelude::*;
 use leptos_meta::Title;
 use leptos_router::components::Redirect;
@@ -8,9 +8,8 @@ use leptos_router::hooks::{use_params_map, use_query_map};
 
 use super::history::{HistoryList, HistoryPanel};
 use super::thread::ConversationView;
-use crate::api::chat::{read_conversation, read_history, read_latest, read_setup};
+use crate::api::chat::{read_conversation, read_setup};
 use crate::model::error::AppError;
-use crate::model::user::User;
 use crate::ui::app::Blank;
 use crate::ui::browser::{online, storage};
 use crate::ui::widgets::{Icon, Notes, NotesView, Rail};
@@ -18,29 +17,14 @@ use crate::ui::widgets::{Icon, Notes, NotesView, Rail};
 /// The page without a conversation in its address that means "a new one".
 pub const NEW: &str = "new";
 
-/// `/chatgxy`: goes to the latest conversation, or to a new one.
-#[component]
-pub fn LatestChat() -> impl IntoView {
-    let latest = Resource::new_blocking(|| (), |()| read_latest());
-    view! {
-        <Suspense fallback=|| ()>
-            {move || Suspend::new(async move {
-                let name = latest.await.ok().flatten().map_or_else(|| NEW.to_owned(), |uuid| uuid.to_string());
-                view! { <Redirect path=format!("/chatgxy/{name}") /> }
-            })}
-        </Suspense>
-    }
-}
-
 /// `/chatgxy/{exchange}`
 #[component]
-pub fn ChatPage(user: User) -> impl IntoView {
+pub fn ChatPage() -> impl IntoView {
     let notes = Notes::provide();
-    storage::provide_drafts(user.id);
+    let drafts = storage::provide_drafts();
     let params = use_params_map();
     let query = use_query_map();
     let name = Memo::new(move |_| params.with(|params| params.get("exchange").unwrap_or_default()));
-    let lines = Resource::new_blocking(|| (), |()| read_history(None));
     let setup = Resource::new_blocking(|| (), |()| read_setup());
     let loaded = Resource::new_blocking(
         move || name.get(),
@@ -56,9 +40,9 @@ pub fn ChatPage(user: User) -> impl IntoView {
             <Rail />
             <Suspense fallback=|| ()>
                 {move || Suspend::new(async move {
-                    match lines.await {
-                        Ok(first) => {
-                            list.start(first);
+                    match setup.await {
+                        Ok(setup) => {
+                            list.start(setup.history);
                             Either::Left(view! { <HistoryPanel list name=name.into() panel /> })
                         }
                         Err(error) => {
@@ -84,10 +68,14 @@ pub fn ChatPage(user: User) -> impl IntoView {
                     let name = name.get_untracked();
                     match (loaded, setup) {
                         (Ok(loaded), Ok(setup)) => {
-                            EitherOf3::A(view! { <ConversationView name loaded setup notes list panel /> })
+                            drafts.belong_to(setup.user.id);
+                            EitherOf4::A(view! { <ConversationView name loaded setup notes list panel /> })
+                        }
+                        (_, Err(AppError::NotSignedIn)) | (Err(AppError::NotSignedIn), _) => {
+                            EitherOf4::B(view! { <Redirect path="/login" /> })
                         }
                         (Err(AppError::NotFound { .. }), _) => {
-                            EitherOf3::B(
+                            EitherOf4::C(
                                 view! {
                                     <Title text="Not found" />
                                     <Missing
@@ -98,7 +86,7 @@ pub fn ChatPage(user: User) -> impl IntoView {
                             )
                         }
                         (Err(error), _) | (_, Err(error)) => {
-                            EitherOf3::C(view! { <Missing title="This conversation could not be loaded" text=error.to_string() /> })
+                            EitherOf4::D(view! { <Missing title="This conversation could not be loaded" text=error.to_string() /> })
                         }
                     }
                 })}
