@@ -94,7 +94,7 @@ async fn accounts_sessions_and_keys_are_kept_and_end_at_once() {
         let account = db.account_by_email("a@x.org").await.unwrap().unwrap();
         assert_eq!((account.user(), account.password_hash.as_deref()), (first.clone(), Some("hash")));
         db.insert_session("h0", first.id, 10, 100).await.unwrap();
-        db.replace_password(first.id, "other").await.unwrap();
+        db.set_password(first.id, "other").await.unwrap();
         assert!(db.session("h0", 50).await.unwrap().is_none(), "every session ends with the old password");
         assert_eq!(db.account_by_id(first.id).await.unwrap().unwrap().password_hash.as_deref(), Some("other"));
 
