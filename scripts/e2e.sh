@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the browser tests against the debug server, on a free port and with data of its own.
+# Runs the browser tests on the debug server, or on the one that CHATGXY_BIN names.
 #
 #   scripts/e2e.sh [PLAYWRIGHT ARGUMENT...]
 set -eu
@@ -7,10 +7,7 @@ set -eu
 
 CHROMIUM=$(find_chromium) || fail "no browser for the tests: run scripts/setup.sh browser, or set CHROMIUM to Chromium's program"
 CHATGXY_BIN=${CHATGXY_BIN:-$CARGO_TARGET_DIR/debug/chatgxy}
-CHATGXY_TEST_PORT=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
-CHATGXY_TEST_DATA=$(mktemp -d "${TMPDIR:-/tmp}/chatgxy-e2e.XXXXXX")
-export CHROMIUM CHATGXY_BIN CHATGXY_TEST_PORT CHATGXY_TEST_DATA
-trap 'rm -rf "$CHATGXY_TEST_DATA"' EXIT
+export CHROMIUM CHATGXY_BIN
 
 cd "$root/end2end"
 npx --no-install tsc --noEmit
