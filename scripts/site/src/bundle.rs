@@ -31,26 +31,14 @@ pub struct Input {
 /// Makes every file of the site.
 pub fn bundle(input: &Input) -> Result<Files> {
     let mut pkg = client(input)?;
-    pkg.insert(
-        "chatgxy.css".to_owned(),
-        style::one_sheet(&read_dir(&input.style)?, !input.dev)?.into_bytes(),
-    );
+    pkg.insert("chatgxy.css".to_owned(), style::one_sheet(&read_dir(&input.style)?, !input.dev)?.into_bytes());
     let root = format!("pkg/{}", &digest(&pkg)[..16]);
 
     let mut files = read_dir(&input.public)?;
-    if let Some(path) = files
-        .keys()
-        .find(|path| *path == "site.json" || path.starts_with("pkg/"))
-    {
-        return Err(format!(
-            "{}/{path}: this name belongs to the bundle",
-            input.public.display()
-        ));
+    if let Some(path) = files.keys().find(|path| *path == "site.json" || path.starts_with("pkg/")) {
+        return Err(format!("{}/{path}: this name belongs to the bundle", input.public.display()));
     }
-    files.extend(
-        pkg.into_iter()
-            .map(|(path, content)| (format!("{root}/{path}"), content)),
-    );
+    files.extend(pkg.into_iter().map(|(path, content)| (format!("{root}/{path}"), content)));
     // `content` covers the public files too: a binary that embeds the site is rebuilt when any of them changes.
     let manifest = serde_json::json!({ "pkg": format!("/{root}"), "content": digest(&files) });
     if !input.dev {
@@ -89,11 +77,7 @@ fn client(input: &Input) -> Result<Files> {
 }
 
 fn remove_dir(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        fs::remove_dir_all(dir).map_err(at("remove", dir))
-    } else {
-        Ok(())
-    }
+    if dir.exists() { fs::remove_dir_all(dir).map_err(at("remove", dir)) } else { Ok(()) }
 }
 
 /// Every file below `dir`, hidden ones (editors' leftovers) excepted.
@@ -106,10 +90,8 @@ pub fn read_dir(dir: &Path) -> Result<Files> {
 fn collect(dir: &Path, prefix: &str, files: &mut Files) -> Result<()> {
     for entry in fs::read_dir(dir).map_err(at("read", dir))? {
         let path = entry.map_err(at("read", dir))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .ok_or_else(|| format!("{}: a file name that is not UTF-8", path.display()))?;
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or_else(|| format!("{}: a file name that is not UTF-8", path.display()))?;
         if name.starts_with('.') {
             continue;
         }
@@ -150,10 +132,7 @@ fn remove_others(dir: &Path, prefix: &str, files: &Files) -> Result<()> {
             if !files.contains_key(&relative) {
                 fs::remove_file(&path).map_err(at("remove", &path))?;
             }
-        } else if files
-            .keys()
-            .any(|file| file.starts_with(&format!("{relative}/")))
-        {
+        } else if files.keys().any(|file| file.starts_with(&format!("{relative}/"))) {
             remove_others(&path, &format!("{relative}/"), files)?;
         } else {
             remove_dir(&path)?;
@@ -167,32 +146,20 @@ mod tests {
     use super::*;
 
     fn site(files: &[(&str, &str)]) -> Files {
-        files
-            .iter()
-            .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
-            .collect()
+        files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect()
     }
 
     #[test]
     fn writing_leaves_exactly_the_new_files_and_touches_no_unchanged_one() {
         let dir = std::env::temp_dir().join(format!("chatgxy-site-{}", std::process::id()));
         remove_dir(&dir).unwrap();
-        let old = site(&[
-            ("site.json", "1"),
-            ("icons.svg", "<svg/>"),
-            ("pkg/a/chatgxy.js", "1"),
-            ("pkg/a/snippets/x/y.js", "1"),
-        ]);
+        let old = site(&[("site.json", "1"), ("icons.svg", "<svg/>"), ("pkg/a/chatgxy.js", "1"), ("pkg/a/snippets/x/y.js", "1")]);
         write(&old, &dir).unwrap();
         assert_eq!(read_dir(&dir).unwrap(), old);
         let time = |path: &str| fs::metadata(dir.join(path)).unwrap().modified().unwrap();
         let icons_written = time("icons.svg");
 
-        let new = site(&[
-            ("site.json", "2"),
-            ("icons.svg", "<svg/>"),
-            ("pkg/b/chatgxy.js", "2"),
-        ]);
+        let new = site(&[("site.json", "2"), ("icons.svg", "<svg/>"), ("pkg/b/chatgxy.js", "2")]);
         write(&new, &dir).unwrap();
         assert_eq!(read_dir(&dir).unwrap(), new);
         assert!(!dir.join("pkg/a").exists());
@@ -203,9 +170,6 @@ mod tests {
     #[test]
     fn the_digest_tells_names_from_contents() {
         assert_ne!(digest(&site(&[("ab", "c")])), digest(&site(&[("a", "bc")])));
-        assert_ne!(
-            digest(&site(&[("a", ""), ("b", "")])),
-            digest(&site(&[("a", "b")]))
-        );
+        assert_ne!(digest(&site(&[("a", ""), ("b", "")])), digest(&site(&[("a", "b")])));
     }
 }

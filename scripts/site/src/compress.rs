@@ -41,11 +41,7 @@ fn compress_all(
 }
 
 fn brotli(content: &[u8]) -> io::Result<Vec<u8>> {
-    let parameters = BrotliEncoderParams {
-        quality: 11,
-        size_hint: content.len(),
-        ..Default::default()
-    };
+    let parameters = BrotliEncoderParams { quality: 11, size_hint: content.len(), ..Default::default() };
     let mut writer = CompressorWriter::with_params(Vec::new(), 1 << 16, &parameters);
     writer.write_all(content)?;
     writer.flush()?;
@@ -67,29 +63,17 @@ mod tests {
     #[test]
     fn compressed_forms_hold_the_same_bytes_and_small_gains_are_left_out() {
         let text = "a sentence that repeats. ".repeat(100).into_bytes();
-        let noise: Vec<u8> = (0..=255_u8)
-            .map(|byte| byte.wrapping_mul(167) ^ (byte >> 3))
-            .collect();
-        let mut files = Files::from([
-            ("text.svg".to_owned(), text.clone()),
-            ("noise.png".to_owned(), noise),
-        ]);
+        let noise: Vec<u8> = (0..=255_u8).map(|byte| byte.wrapping_mul(167) ^ (byte >> 3)).collect();
+        let mut files = Files::from([("text.svg".to_owned(), text.clone()), ("noise.png".to_owned(), noise)]);
         add_compressed(&mut files).unwrap();
 
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["noise.png", "text.svg", "text.svg.br", "text.svg.gz"]
-        );
+        assert_eq!(names, ["noise.png", "text.svg", "text.svg.br", "text.svg.gz"]);
         let mut unpacked = Vec::new();
-        brotli::Decompressor::new(&*files["text.svg.br"], 4096)
-            .read_to_end(&mut unpacked)
-            .unwrap();
+        brotli::Decompressor::new(&*files["text.svg.br"], 4096).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, text);
         unpacked.clear();
-        flate2::read::GzDecoder::new(&*files["text.svg.gz"])
-            .read_to_end(&mut unpacked)
-            .unwrap();
+        flate2::read::GzDecoder::new(&*files["text.svg.gz"]).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, text);
     }
 }

@@ -55,9 +55,7 @@ fn run() -> Result<()> {
     let input = arguments()?;
     let stamp_file = input.out.with_extension("stamp");
     let stamp = stamp(&input)?;
-    if fs::read_to_string(&stamp_file).is_ok_and(|last| last == stamp)
-        && input.out.join("site.json").exists()
-    {
+    if fs::read_to_string(&stamp_file).is_ok_and(|last| last == stamp) && input.out.join("site.json").exists() {
         return Ok(());
     }
     let files = bundle::bundle(&input)?;
@@ -68,37 +66,21 @@ fn run() -> Result<()> {
 
 fn arguments() -> Result<Input> {
     let mut arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
-    let dev = arguments
-        .first()
-        .is_some_and(|first| first.as_os_str() == "--dev");
+    let dev = arguments.first().is_some_and(|first| first.as_os_str() == "--dev");
     if dev {
         arguments.remove(0);
     }
-    let [wasm, style, public, out] = <[PathBuf; 4]>::try_from(arguments)
-        .map_err(|_| "usage: site [--dev] WASM STYLE_DIR PUBLIC_DIR OUT_DIR".to_owned())?;
-    Ok(Input {
-        wasm,
-        style,
-        public,
-        out,
-        dev,
-    })
+    let [wasm, style, public, out] =
+        <[PathBuf; 4]>::try_from(arguments).map_err(|_| "usage: site [--dev] WASM STYLE_DIR PUBLIC_DIR OUT_DIR".to_owned())?;
+    Ok(Input { wasm, style, public, out, dev })
 }
 
 /// One text that differs whenever the output could: the content of every input, and this program itself.
 fn stamp(input: &Input) -> Result<String> {
     let program = env::current_exe().map_err(|error| format!("find this program: {error}"))?;
-    let built = fs::metadata(&program)
-        .and_then(|data| data.modified())
-        .map_err(at("read", &program))?;
+    let built = fs::metadata(&program).and_then(|data| data.modified()).map_err(at("read", &program))?;
     let mut hash = Sha256::new();
-    hash.update(
-        built
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos()
-            .to_le_bytes(),
-    );
+    hash.update(built.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_le_bytes());
     hash.update([u8::from(input.dev)]);
     hash.update(fs::read(&input.wasm).map_err(at("read", &input.wasm))?);
     for dir in [&input.style, &input.public] {
@@ -132,25 +114,14 @@ fn at(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> String {
 fn report(files: &Files, input: &Input, started: Instant) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if input.dev {
-        return writeln!(
-            out,
-            "site bundled in {:.1} s (uncompressed)",
-            started.elapsed().as_secs_f32()
-        );
+        return writeln!(out, "site bundled in {:.1} s (uncompressed)", started.elapsed().as_secs_f32());
     }
     let mut first_load = 0;
     writeln!(out, "{:>10} {:>10} {:>10}", "bytes", "gzip", "brotli")?;
     for (path, content) in files.iter().filter(|(path, _)| !is_compressed(path)) {
         let size = |suffix: &str| files.get(&format!("{path}{suffix}")).map(Vec::len);
-        let shown =
-            |size: Option<usize>| size.map_or_else(|| "-".to_owned(), |size| size.to_string());
-        writeln!(
-            out,
-            "{:>10} {:>10} {:>10}  {path}",
-            content.len(),
-            shown(size(".gz")),
-            shown(size(".br"))
-        )?;
+        let shown = |size: Option<usize>| size.map_or_else(|| "-".to_owned(), |size| size.to_string());
+        writeln!(out, "{:>10} {:>10} {:>10}  {path}", content.len(), shown(size(".gz")), shown(size(".br")))?;
         if on_first_load(path) {
             first_load += size(".br").unwrap_or(content.len());
         }
@@ -168,9 +139,7 @@ fn is_compressed(path: &str) -> bool {
 }
 
 fn on_first_load(path: &str) -> bool {
-    path.starts_with("pkg/")
-        || extension(path)
-            .is_some_and(|extension| matches!(extension, "svg" | "woff2" | "css" | "js"))
+    path.starts_with("pkg/") || extension(path).is_some_and(|extension| matches!(extension, "svg" | "woff2" | "css" | "js"))
 }
 
 fn extension(path: &str) -> Option<&str> {

@@ -8,21 +8,11 @@ const ORDER: &str = "order.txt";
 
 /// Joins the sheets, without comments and indentation if `small`. Every sheet must be listed once, so none is forgotten.
 pub fn one_sheet(files: &Files, small: bool) -> Result<String> {
-    let mut unlisted: BTreeSet<&str> = files
-        .keys()
-        .map(String::as_str)
-        .filter(|path| extension(path) == Some("css"))
-        .collect();
+    let mut unlisted: BTreeSet<&str> = files.keys().map(String::as_str).filter(|path| extension(path) == Some("css")).collect();
     let mut sheet = String::new();
-    for path in text(files, ORDER)?
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    for path in text(files, ORDER)?.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if !unlisted.remove(path) {
-            return Err(format!(
-                "style/{ORDER}: {path} is listed twice or does not exist"
-            ));
+            return Err(format!("style/{ORDER}: {path} is listed twice or does not exist"));
         }
         sheet.push_str(text(files, path)?);
         sheet.push('\n');
@@ -34,9 +24,7 @@ pub fn one_sheet(files: &Files, small: bool) -> Result<String> {
 }
 
 fn text<'a>(files: &'a Files, path: &str) -> Result<&'a str> {
-    let content = files
-        .get(path)
-        .ok_or_else(|| format!("style/{path}: no such file"))?;
+    let content = files.get(path).ok_or_else(|| format!("style/{path}: no such file"))?;
     std::str::from_utf8(content).map_err(|error| format!("style/{path}: {error}"))
 }
 
@@ -87,10 +75,7 @@ mod tests {
     use super::*;
 
     fn style(files: &[(&str, &str)]) -> Result<String> {
-        let files = files
-            .iter()
-            .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
-            .collect();
+        let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect();
         one_sheet(&files, true)
     }
 
@@ -98,28 +83,16 @@ mod tests {
     fn sheets_are_joined_in_the_listed_order_without_comments_and_indentation() {
         let sheet = style(&[
             ("a.css", ".a { color: red }"),
-            (
-                "b.css",
-                "/* why */\n.b::after {\n    content: \"/* kept  */ \\\" '\";\n}\n",
-            ),
+            ("b.css", "/* why */\n.b::after {\n    content: \"/* kept  */ \\\" '\";\n}\n"),
             ("order.txt", "b.css\na.css\n"),
         ]);
-        assert_eq!(
-            sheet.as_deref(),
-            Ok("\n.b::after {\ncontent: \"/* kept  */ \\\" '\";\n}\n.a { color: red }\n")
-        );
+        assert_eq!(sheet.as_deref(), Ok("\n.b::after {\ncontent: \"/* kept  */ \\\" '\";\n}\n.a { color: red }\n"));
     }
 
     #[test]
     fn a_forgotten_or_missing_sheet_is_an_error_that_names_it() {
-        assert_eq!(
-            style(&[("order.txt", ""), ("a.css", "")]),
-            Err("style/order.txt does not list a.css".to_owned())
-        );
-        assert_eq!(
-            style(&[("order.txt", "a.css")]),
-            Err("style/order.txt: a.css is listed twice or does not exist".to_owned())
-        );
+        assert_eq!(style(&[("order.txt", ""), ("a.css", "")]), Err("style/order.txt does not list a.css".to_owned()));
+        assert_eq!(style(&[("order.txt", "a.css")]), Err("style/order.txt: a.css is listed twice or does not exist".to_owned()));
         assert_eq!(style(&[]), Err("style/order.txt: no such file".to_owned()));
     }
 }
