@@ -73,6 +73,7 @@ unit: toolchain ## Run the tests inside the crates
 
 http: site ## Run the tests on real servers and on both databases
 	@scripts/setup.sh postgres
+	$(cargo) build $(host) --example scripted_model
 	scripts/with-postgres.sh $(cargo) test $(host) --test '*'
 
 e2e: site server ## Run the browser tests (ARGS="..." goes to Playwright)

@@ -116,12 +116,7 @@ async fn start(binary: &Path) -> (Server, Duration) {
 
 fn key(binary: &Path, server: &Server) -> String {
     let run = |args: &[&str], input: &str| {
-        let mut child = command(binary, server.dir.path(), 0)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command(binary, server.dir.path(), 0).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
@@ -151,7 +146,12 @@ struct Load {
 }
 
 /// So many requests over 16 connections.
-async fn load(server: &Server, key: &str, requests: usize, ask: impl Fn(&reqwest::Client, usize) -> reqwest::RequestBuilder + Send + Sync + 'static) -> Load {
+async fn load(
+    server: &Server,
+    key: &str,
+    requests: usize,
+    ask: impl Fn(&reqwest::Client, usize) -> reqwest::RequestBuilder + Send + Sync + 'static,
+) -> Load {
     let (ask, next) = (Arc::new(ask), Arc::new(AtomicUsize::new(0)));
     let pid = server.child.id();
     let (before, begun) = (cpu(pid), Instant::now());
@@ -173,10 +173,7 @@ async fn load(server: &Server, key: &str, requests: usize, ask: impl Fn(&reqwest
     for worker in futures::future::join_all(workers).await {
         worker.unwrap();
     }
-    Load {
-        cpu_ms: (cpu(pid) - before) * 1_000.0 / requests as f64,
-        per_second: requests as f64 / begun.elapsed().as_secs_f64(),
-    }
+    Load { cpu_ms: (cpu(pid) - before) * 1_000.0 / requests as f64, per_second: requests as f64 / begun.elapsed().as_secs_f64() }
 }
 
 async fn product(binary: &Path, table: &mut Table) {

@@ -13,7 +13,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 #[derive(Parser)]
-#[command(name = "chatgxy", version, about = "ChatGXY: chat with agents for scientists", after_help = "Settings are environment variables, see README.md.")]
+#[command(
+    name = "chatgxy",
+    version,
+    about = "ChatGXY: chat with agents for scientists",
+    after_help = "Settings are environment variables, see README.md."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -101,12 +106,17 @@ pub async fn run() -> Result<(), Failed> {
 fn start_log(config: &Config) -> Result<(), Failed> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    if io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
+    if io::stderr().is_terminal() {
+        log.compact().init()
+    } else {
+        log.json().init()
+    }
     Ok(())
 }
 
 async fn serve(config: Config) -> Result<(), String> {
-    let listener = TcpListener::bind(config.addr).await.map_err(|error| format!("cannot listen on {} (CHATGXY_ADDR): {error}", config.addr))?;
+    let listener =
+        TcpListener::bind(config.addr).await.map_err(|error| format!("cannot listen on {} (CHATGXY_ADDR): {error}", config.addr))?;
     let addr = listener.local_addr().map_err(|error| error.to_string())?;
     let server = Server::start(config).await?;
     print(&banner(&server, addr))?;

@@ -65,7 +65,9 @@ mod tests {
     #[test]
     fn only_one_plain_host_gets_into_the_policy() {
         assert_eq!(origin("https://a.example:8443/x.png?y=1").as_deref(), Some("https://a.example:8443"));
-        for bad in ["javascript:alert(1)", "/x.png", "data:image/png;base64,AA", "https://a;script-src *", "https://u@a/x", "https://*/x", ""] {
+        for bad in
+            ["javascript:alert(1)", "/x.png", "data:image/png;base64,AA", "https://a;script-src *", "https://u@a/x", "https://*/x", ""]
+        {
             assert_eq!(origin(bad), None, "{bad}");
         }
     }

@@ -7,6 +7,7 @@ use app::model::event::{End, Failure, Interruption};
 use app::model::exchange::ExchangeSummary;
 use app::model::ids::Millis;
 use app::model::turn::Turn;
+use app::model::user::User;
 use app::ssr::AppState;
 use app::ssr::auth::CurrentUser;
 use app::ssr::chat::{self, Ask};
@@ -199,6 +200,15 @@ fn feedback(turn: &Turn) -> Option<u8> {
 /// With its zone, so that no reader takes it for local time.
 fn timestamp(at: Millis) -> Option<String> {
     jiff::Timestamp::from_millisecond(at).ok().map(|at| format!("{at:.3}"))
+}
+
+/// `GET /api/whoami`: the person who calls, or `null`.
+pub async fn whoami(user: Result<CurrentUser, AppError>) -> Result<Json<Option<User>>, AppError> {
+    match user {
+        Ok(CurrentUser(user)) => Ok(Json(Some(user))),
+        Err(AppError::NotSignedIn) => Ok(Json(None)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Any other path of the API.

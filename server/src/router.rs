@@ -3,8 +3,8 @@
 use app::model::error::AppError;
 use app::ssr::auth::CurrentUser;
 use app::ssr::{AppState, chat};
-use app::ui::shell::{Assets, shell};
 use app::ui::App;
+use app::ui::shell::{Assets, shell};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -31,6 +31,7 @@ pub fn router(state: &AppState) -> Router {
         .route("/api/chat", post(rest::ask))
         .route("/api/chat/history", get(rest::history))
         .route("/api/chat/exchange/{id}/messages", get(rest::messages))
+        .route("/api/whoami", get(rest::whoami))
         .route("/api/{*rest}", any(rest::unknown))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/pkg/{*path}", get(assets::pkg))

@@ -27,7 +27,7 @@ async fn registering_signs_in_and_the_first_account_is_an_administrator() {
         let app = TestApp::on(engine).await;
         let ada = app.person(" Ada@Example.org ").await;
         let bob = app.person("bob@example.org").await;
-        let viewer = |browser: common::Browser| async move { json(browser.call("account/viewer", &[]).await).await };
+        let viewer = |browser: common::Browser| async move { json(browser.get("/api/whoami").await).await };
         assert_eq!(viewer(ada).await, json!({"id": 1, "email": "ada@example.org", "admin": true}));
         assert_eq!(viewer(bob).await, json!({"id": 2, "email": "bob@example.org", "admin": false}));
         assert_eq!(app.browser().viewer().await, None);
@@ -71,7 +71,10 @@ async fn a_password_may_be_any_text() {
     for (email, password) in [("a@x.org", "\0\0\0\0\0\0\0\0"), ("b@x.org", "日本語のパスワード"), ("c@x.org", "  spaces  ")] {
         assert_eq!(app.browser().call("account/register", &credentials(email, password)).await.status(), 200);
         assert_eq!(app.browser().call("account/login", &credentials(email, password)).await.status(), 200, "{password:?}");
-        assert_eq!(app.browser().call("account/login", &credentials(email, password.trim_end())).await.status() == 200, password == password.trim_end());
+        assert_eq!(
+            app.browser().call("account/login", &credentials(email, password.trim_end())).await.status() == 200,
+            password == password.trim_end()
+        );
     }
 }
 
@@ -144,7 +147,8 @@ async fn s8_a_password_change_signs_out_every_other_device_at_once() {
 async fn a_password_changes_only_by_who_knows_it() {
     let app = TestApp::start().await;
     let ada = app.person("ada@example.org").await;
-    for (current, new, words) in [("wrong password", "battery staple", "current password is wrong"), ("correct horse", "short", "8 to 200")] {
+    for (current, new, words) in [("wrong password", "battery staple", "current password is wrong"), ("correct horse", "short", "8 to 200")]
+    {
         let answer = ada.call("account/password", &[("current", current), ("new", new)]).await;
         assert_eq!(answer.status(), 400);
         assert!(text(answer).await.contains(words));
@@ -267,7 +271,7 @@ async fn a_trusted_proxy_signs_people_in_by_header() {
     for engine in ENGINES {
         let app = TestApp::set(engine, setting.clone()).await;
         let browser = app.browser();
-        let ask = |email: &'static str| browser.send(browser.function("account/viewer", &[]).header("x-remote-user", email));
+        let ask = |email: &'static str| browser.send(browser.request(reqwest::Method::GET, "/api/whoami").header("x-remote-user", email));
         assert_eq!(json(ask("Ada@Example.org").await).await["email"], "ada@example.org");
         assert_eq!(json(ask("ada@example.org").await).await["id"], 1, "the account is made once");
         assert_eq!(ask("not an email").await.status(), 401);
@@ -283,7 +287,7 @@ async fn the_proxys_header_is_ignored_from_anyone_else_and_by_default() {
     for setting in [elsewhere, Setting::default().with("CHATGXY_TRUSTED_PROXIES", "127.0.0.1"), Setting::default()] {
         let app = TestApp::set(Engine::Sqlite, setting).await;
         let browser = app.browser();
-        let answer = browser.send(browser.function("account/viewer", &[]).header("x-remote-user", "ada@example.org")).await;
+        let answer = browser.send(browser.request(reqwest::Method::GET, "/api/whoami").header("x-remote-user", "ada@example.org")).await;
         assert_eq!(json(answer).await, serde_json::Value::Null);
         assert!(app.store().await.users().await.unwrap().is_empty());
     }

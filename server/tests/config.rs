@@ -25,7 +25,8 @@ fn said(bytes: &[u8]) -> String {
 #[test]
 fn all_wrong_settings_are_named_at_once_and_nothing_is_made() {
     let data = tempfile::tempdir().unwrap();
-    let vars = [("CHATGXY_ADR", "127.0.0.1:1"), ("CHATGXY_REGISTRATION", "perhaps"), ("CHATGXY_MODEL", "gpt-5"), ("DATABASE_URL", "mysql://x")];
+    let vars =
+        [("CHATGXY_ADR", "127.0.0.1:1"), ("CHATGXY_REGISTRATION", "perhaps"), ("CHATGXY_MODEL", "gpt-5"), ("DATABASE_URL", "mysql://x")];
     let out = run(&data.path().join("none"), &[], &vars, "");
     assert_eq!(out.status.code(), Some(2));
     let errors = said(&out.stderr);
@@ -83,7 +84,13 @@ fn the_start_says_where_it_is_where_the_data_lies_and_what_answers() {
     let mut server = program(&dir).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let banner: Vec<String> = BufReader::new(server.stdout.take().unwrap()).lines().take(5).map(Result::unwrap).collect();
     let banner = banner.join("\n");
-    let words = ["http://127.0.0.1:", &dir.canonicalize().unwrap().display().to_string(), "SQLite", "demo", "To connect a real model: set CHATGXY_MODEL"];
+    let words = [
+        "http://127.0.0.1:",
+        &dir.canonicalize().unwrap().display().to_string(),
+        "SQLite",
+        "demo",
+        "To connect a real model: set CHATGXY_MODEL",
+    ];
     for words in words {
         assert!(banner.contains(words), "{words}: {banner}");
     }

@@ -145,6 +145,7 @@ async fn a_turn_is_begun_grown_ended_and_read_back_whole() {
         assert_eq!(stored, turn, "a running turn is its row and its events");
         assert_eq!(db.live_turns(me).await.unwrap(), [turn.id.clone()]);
 
+        let mut running = turn.clone();
         assert_eq!(end(&writer, &mut turn, 1, End::Answered, 2_000).await, Written::Stored);
         let stored = db.turn(me, &turn.id).await.unwrap().unwrap();
         assert_eq!((stored.turn.text(), stored.turn.state, stored.turn.seq), (turn.text(), turn.state, turn.seq));
@@ -152,7 +153,7 @@ async fn a_turn_is_begun_grown_ended_and_read_back_whole() {
         assert!(db.events(turn.row, 0).await.unwrap().is_empty(), "an ended turn needs no events");
         let after = db.exchange(me, "chat").await.unwrap().unwrap();
         assert_eq!((after.updated_at, after.agent.as_str()), (2_000, "router"));
-        assert_eq!(end(&writer, &mut turn.clone(), 1, End::Answered, 3_000).await, Written::Refused, "it ends once");
+        assert_eq!(end(&writer, &mut running, 1, End::Answered, 3_000).await, Written::Refused, "it ends once");
     }
 }
 

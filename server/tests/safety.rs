@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{Browser, Engine, Setting, TestApp, encoded, json, program, text};
 use reqwest::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH,
-    STRICT_TRANSPORT_SECURITY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap,
+    IF_NONE_MATCH, STRICT_TRANSPORT_SECURITY,
 };
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -94,7 +94,14 @@ async fn a_page_runs_only_scripts_that_carry_the_nonce_of_its_policy() {
         let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
         let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap().to_owned();
         assert!(nonce.len() >= 22 && !policy.contains("unsafe-inline") && !policy.contains("'unsafe-eval'"), "{policy}");
-        for part in ["default-src 'none'", "'strict-dynamic'", "base-uri 'none'", "frame-ancestors 'none'", "img-src 'self' data:", "form-action 'self'"] {
+        for part in [
+            "default-src 'none'",
+            "'strict-dynamic'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+            "img-src 'self' data:",
+            "form-action 'self'",
+        ] {
             assert!(policy.contains(part), "{part}");
         }
         let html = text(page).await;
@@ -115,7 +122,8 @@ async fn a_page_runs_only_scripts_that_carry_the_nonce_of_its_policy() {
 async fn every_response_carries_the_safety_headers() {
     let app = TestApp::start().await;
     let ada = app.person("ada@example.org").await;
-    for path in ["/login", "/chatgxy/new", "/api/chat/history", "/api/nothing", "/favicon.svg", "/healthz", "/pkg/none.js", "/image?src=x"] {
+    for path in ["/login", "/chatgxy/new", "/api/chat/history", "/api/nothing", "/favicon.svg", "/healthz", "/pkg/none.js", "/image?src=x"]
+    {
         let answer = ada.get(path).await;
         let headers = answer.headers();
         for (name, value) in [
@@ -148,8 +156,17 @@ async fn s1_nothing_private_may_be_kept_by_a_cache() {
     let ada = app.person("ada@example.org").await;
     let sent = json(ada.call("chat/send", &[("exchange", "chat"), ("query", "hi")]).await).await;
     let events = format!("/chatgxy/turns/{}/events", sent["view"]["turn"]["id"].as_str().unwrap());
-    let paths =
-        ["/", "/chatgxy", "/chatgxy/chat", "/chatgxy/new", "/account", "/login", "/api/chat/history", "/api/chat/exchange/chat/messages", &events];
+    let paths = [
+        "/",
+        "/chatgxy",
+        "/chatgxy/chat",
+        "/chatgxy/new",
+        "/account",
+        "/login",
+        "/api/chat/history",
+        "/api/chat/exchange/chat/messages",
+        &events,
+    ];
     for path in paths {
         let answer = ada.page(path).await;
         let cache = answer.headers()[CACHE_CONTROL].to_str().unwrap();
@@ -170,7 +187,7 @@ async fn s1_after_signing_out_no_page_shows_anything() {
     ada.call("account/logout", &[]).await;
     for path in ["/chatgxy", "/chatgxy/chat", "/account"] {
         let answer = ada.page(path).await;
-        assert_eq!(answer.status(), 302, "{path}");
+        assert!(answer.status().is_redirection(), "{path}");
         assert_eq!(answer.headers()["location"], "/login");
         assert!(!text(answer).await.contains("a secret question"));
     }
@@ -204,7 +221,11 @@ async fn the_client_is_served_small_with_its_kind_and_kept_for_ever() {
     let app = TestApp::start().await;
     let browser = app.browser();
     let pkg = pkg_of(&browser).await;
-    for (file, kind) in [("chatgxy.js", "text/javascript; charset=utf-8"), ("chatgxy_bg.wasm", "application/wasm"), ("chatgxy.css", "text/css; charset=utf-8")] {
+    for (file, kind) in [
+        ("chatgxy.js", "text/javascript; charset=utf-8"),
+        ("chatgxy_bg.wasm", "application/wasm"),
+        ("chatgxy.css", "text/css; charset=utf-8"),
+    ] {
         let path = format!("{pkg}/{file}");
         let plain = browser.get(&path).await;
         assert_eq!((plain.status().as_u16(), &plain.headers()[CONTENT_TYPE]), (200, &kind.parse().unwrap()), "{path}");
@@ -212,7 +233,10 @@ async fn the_client_is_served_small_with_its_kind_and_kept_for_ever() {
         let whole = plain.bytes().await.unwrap().len();
         for encoding in ["br", "gzip"] {
             let small = browser.send(browser.request(Method::GET, &path).header(ACCEPT_ENCODING, encoding)).await;
-            assert_eq!((&small.headers()[CONTENT_ENCODING], &small.headers()["vary"]), (&encoding.parse().unwrap(), &"accept-encoding".parse().unwrap()));
+            assert_eq!(
+                (&small.headers()[CONTENT_ENCODING], &small.headers()["vary"]),
+                (&encoding.parse().unwrap(), &"accept-encoding".parse().unwrap())
+            );
             assert!(small.bytes().await.unwrap().len() < whole);
         }
         let head = browser.send(browser.request(Method::HEAD, &path)).await;
@@ -226,7 +250,10 @@ async fn other_public_files_are_asked_for_again_and_not_sent_again() {
     let app = TestApp::start().await;
     let browser = app.browser();
     let first = browser.get("/favicon.svg").await;
-    assert_eq!((&first.headers()[CONTENT_TYPE], &first.headers()[CACHE_CONTROL]), (&"image/svg+xml".parse().unwrap(), &"public, max-age=300".parse().unwrap()));
+    assert_eq!(
+        (&first.headers()[CONTENT_TYPE], &first.headers()[CACHE_CONTROL]),
+        (&"image/svg+xml".parse().unwrap(), &"public, max-age=300".parse().unwrap())
+    );
     let again = browser.request(Method::GET, "/favicon.svg").header(IF_NONE_MATCH, &first.headers()[ETAG]);
     let again = browser.send(again).await;
     assert_eq!(again.status(), 304);
@@ -360,8 +387,7 @@ async fn an_image_of_another_site_is_shown_in_a_frame_that_may_load_that_host_on
 #[tokio::test]
 async fn secrets_and_words_of_people_are_never_logged() {
     let data = tempfile::tempdir().unwrap();
-    let mut child =
-        program(data.path()).env("CHATGXY_LOG", "debug").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = program(data.path()).env("CHATGXY_LOG", "debug").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut out, &mut line).unwrap();
@@ -388,16 +414,25 @@ async fn secrets_and_words_of_people_are_never_logged() {
     let log = log.join().unwrap();
     assert!(log.contains("/api/chat/history") && log.contains("request_id"), "requests are logged: {log}");
     let token = cookie.split_once('=').unwrap().1;
-    for secret in
-        ["very-secret-password", "wrong-secret-password", token, &key, "in-the-query", "a-question-of-ada", "of-ada", "ada@example.org", "name-of-the-key"]
-    {
+    for secret in [
+        "very-secret-password",
+        "wrong-secret-password",
+        token,
+        &key,
+        "in-the-query",
+        "a-question-of-ada",
+        "of-ada",
+        "ada@example.org",
+        "name-of-the-key",
+    ] {
         assert!(!log.contains(secret), "{secret} is in the log: {log}");
     }
 }
 
 #[tokio::test]
 async fn a_shutdown_ends_open_streams_and_then_the_server() {
-    let rules = "rules:\n  - {match: {query: hang}, response: {content: x}, stream: {fail: hang, after_chars: 0}}\nfallback: {content: y}\n";
+    let rules =
+        "rules:\n  - {match: {query: hang}, response: {content: x}, stream: {fail: hang, after_chars: 0}}\nfallback: {content: y}\n";
     let setting = Setting::default().rules(rules).with("CHATGXY_DRAIN_S", "0");
     let app = TestApp::set(Engine::Sqlite, setting).await;
     let ada = app.person("ada@example.org").await;

@@ -93,6 +93,7 @@ pub async fn change_password(current: Password, new: Password) -> Result<(), App
         let (state, user) = web::signed_in().await?;
         let session = state.accounts.change_password(&user, current, new).await?;
         web::set_session(Some(&session));
+        web::send_forms_to("/account?changed=1");
         Ok(())
     })
     .await
@@ -130,7 +131,9 @@ pub async fn revoke_key(id: i64) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
         let (state, user) = web::signed_in().await?;
-        state.accounts.revoke_key(&user, id).await
+        state.accounts.revoke_key(&user, id).await?;
+        web::send_forms_to("/account");
+        Ok(())
     })
     .await
 }

@@ -161,10 +161,8 @@ pub async fn read_setup() -> Result<ChatSetup, AppError> {
     web::answer(async {
         let (state, user) = web::signed_in().await?;
         let registry = state.engine.registry();
-        let choice = |agent: &crate::ssr::agents::Agent| AgentChoice {
-            name: agent.name.to_owned(),
-            description: agent.description.to_owned(),
-        };
+        let choice =
+            |agent: &crate::ssr::agents::Agent| AgentChoice { name: agent.name.to_owned(), description: agent.description.to_owned() };
         Ok(ChatSetup {
             model: registry.model().name().to_owned(),
             demo: registry.model().is_demo(),

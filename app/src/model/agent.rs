@@ -16,8 +16,7 @@ impl AgentType {
 
     /// Accepts 1 to 64 lower-case letters, digits and `_`.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=64).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        let fits = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         fits.then(|| Self(text.to_owned()))
     }
 

@@ -168,10 +168,7 @@ mod tests {
                 ToolState::Streaming { raw: r#"{"a":1}"#.into() },
                 ToolState::Failed { input: Some(json!({"a": 1})), error: ToolError::Stopped, approval: None },
             ),
-            (
-                ToolState::Streaming { raw: r#"{"a":"#.into() },
-                ToolState::Failed { input: None, error: ToolError::Stopped, approval: None },
-            ),
+            (ToolState::Streaming { raw: r#"{"a":"#.into() }, ToolState::Failed { input: None, error: ToolError::Stopped, approval: None }),
             (
                 ToolState::Ready { input: json!(1), runner: Runner::Server, approval: Some("q".into()) },
                 ToolState::Failed { input: Some(json!(1)), error: ToolError::Stopped, approval: Some("q".into()) },

@@ -87,9 +87,7 @@ impl Accounts {
     /// Makes an account and signs its owner in. `from` is the address of the person's machine.
     pub async fn register(&self, from: IpAddr, address: &str, password: Password) -> Result<SignedIn, AppError> {
         if !self.registration_open() {
-            return Err(AppError::Forbidden {
-                reason: "Registration is closed. Ask the operator of this server for an account.".into(),
-            });
+            return Err(AppError::Forbidden { reason: "Registration is closed. Ask the operator of this server for an account.".into() });
         }
         self.guard.admit_address(from)?;
         let user = self.add(address, password, false).await?;
@@ -106,13 +104,7 @@ impl Accounts {
     }
 
     /// Signs a browser in, with a new session; the one it had before (`old`) ends.
-    pub async fn sign_in(
-        &self,
-        from: IpAddr,
-        address: &str,
-        password: Password,
-        old: Option<&Token>,
-    ) -> Result<SignedIn, AppError> {
+    pub async fn sign_in(&self, from: IpAddr, address: &str, password: Password, old: Option<&Token>) -> Result<SignedIn, AppError> {
         self.guard.admit_address(from)?;
         let address = email(address).ok_or_else(wrong_credentials)?;
         self.guard.admit_email(&address)?;
@@ -265,9 +257,8 @@ pub fn email(text: &str) -> Option<String> {
 }
 
 fn checked_email(text: &str) -> Result<String, AppError> {
-    email(text).ok_or_else(|| {
-        AppError::invalid("email", format!("Write an email address like name@example.org, {EMAIL_MAX} characters at most."))
-    })
+    email(text)
+        .ok_or_else(|| AppError::invalid("email", format!("Write an email address like name@example.org, {EMAIL_MAX} characters at most.")))
 }
 
 fn checked_password(password: Password, field: &str) -> Result<Password, AppError> {

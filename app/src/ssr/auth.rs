@@ -271,13 +271,9 @@ mod tests {
         let secure = Client { https: true, ..plain };
         let session = Token("t".into());
         assert_eq!(plain.sign_in_cookie(&session), "chatgxy_session=t; HttpOnly; SameSite=Lax; Path=/; Max-Age=34560000");
-        assert_eq!(
-            secure.sign_in_cookie(&session),
-            "__Host-chatgxy_session=t; HttpOnly; SameSite=Lax; Secure; Path=/; Max-Age=34560000"
-        );
+        assert_eq!(secure.sign_in_cookie(&session), "__Host-chatgxy_session=t; HttpOnly; SameSite=Lax; Secure; Path=/; Max-Age=34560000");
         assert_eq!(plain.sign_out_cookie(), "chatgxy_session=; HttpOnly; SameSite=Lax; Path=/; Max-Age=0");
-        let headers =
-            request("1.1.1.1", &[("cookie", "a=b; chatgxy_session=plain"), ("cookie", "__Host-chatgxy_session=s")]).headers;
+        let headers = request("1.1.1.1", &[("cookie", "a=b; chatgxy_session=plain"), ("cookie", "__Host-chatgxy_session=s")]).headers;
         assert_eq!(plain.session(&headers), Some(Token("plain".into())));
         assert_eq!(secure.session(&headers), Some(Token("s".into())));
     }

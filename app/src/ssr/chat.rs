@@ -58,8 +58,9 @@ pub async fn ask(db: &Db, engine: &Engine, user: UserId, ask: Ask) -> Result<Ask
     }
     let agent = match ask.agent.as_deref() {
         None | Some("") => AgentType::auto(),
-        Some(name) => AgentType::parse(name)
-            .ok_or_else(|| AppError::invalid("agent_type", "An agent's name is lower-case letters, digits and _."))?,
+        Some(name) => {
+            AgentType::parse(name).ok_or_else(|| AppError::invalid("agent_type", "An agent's name is lower-case letters, digits and _."))?
+        }
     };
     let prompt_id = match ask.prompt_id.as_deref() {
         None | Some("") => PromptId::from(uuid::Uuid::now_v7()),
@@ -80,9 +81,7 @@ fn bad_id(field: &str) -> AppError {
 async fn exchange_uuid(db: &Db, user: UserId, name: Option<&str>) -> Result<ExchangeUuid, AppError> {
     match name {
         None | Some("") => Ok(ExchangeUuid::from(uuid::Uuid::now_v7())),
-        Some(number) if number.parse::<i64>().is_ok() => {
-            Ok(db.exchange(user, number).await?.ok_or_else(AppError::no_exchange)?.uuid)
-        }
+        Some(number) if number.parse::<i64>().is_ok() => Ok(db.exchange(user, number).await?.ok_or_else(AppError::no_exchange)?.uuid),
         Some(name) => ExchangeUuid::parse_chosen(name).ok_or_else(|| bad_id("exchange")),
     }
 }
@@ -93,13 +92,7 @@ pub async fn exchange(db: &Db, user: UserId, name: &str) -> Result<ExchangeSumma
 }
 
 /// The last turns of a conversation before `before`, rendered; live ones with every word so far.
-pub async fn conversation(
-    db: &Db,
-    engine: &Engine,
-    user: UserId,
-    name: &str,
-    before: Option<i64>,
-) -> Result<Conversation, AppError> {
+pub async fn conversation(db: &Db, engine: &Engine, user: UserId, name: &str, before: Option<i64>) -> Result<Conversation, AppError> {
     let summary = exchange(db, user, name).await?;
     let (turns, earlier) = db.turns(summary.id, before.map(TurnRow), WINDOW).await?;
     let mut views = Vec::with_capacity(turns.len());
@@ -160,21 +153,11 @@ pub fn turn_id(text: &str) -> Result<TurnId, AppError> {
 }
 
 /// Keeps, or with `None` forgets, what the person thought of an answer.
-pub async fn set_feedback(
-    db: &Db,
-    user: UserId,
-    turn: &str,
-    good: Option<bool>,
-    reason: Option<String>,
-) -> Result<(), AppError> {
+pub async fn set_feedback(db: &Db, user: UserId, turn: &str, good: Option<bool>, reason: Option<String>) -> Result<(), AppError> {
     let reason = reason.map(|text| storable(text.trim()).into_owned()).filter(|text| !text.is_empty());
     if reason.as_ref().is_some_and(|text| text.chars().count() > REASON_CHARS) {
         return Err(AppError::invalid("reason", format!("The reason is too long: {REASON_CHARS} characters at most.")));
     }
     let feedback = good.map(|good| Feedback { good, reason });
-    if db.set_feedback(user, &turn_id(turn)?, feedback.as_ref()).await? {
-        Ok(())
-    } else {
-        Err(AppError::not_found("The turn"))
-    }
+    if db.set_feedback(user, &turn_id(turn)?, feedback.as_ref()).await? { Ok(()) } else { Err(AppError::not_found("The turn")) }
 }

@@ -139,8 +139,7 @@ impl Config {
         let lease = read.number("CHATGXY_LEASE_S", 1, 3_600).map_or(Times::default().lease, Duration::from_secs);
         let drain = read.number("CHATGXY_DRAIN_S", 0, 600).map_or(Times::default().drain, Duration::from_secs);
         if vars.contains_key("CHATGXY_PROXY_USER_HEADER") && !vars.contains_key("CHATGXY_TRUSTED_PROXIES") {
-            errors
-                .push("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES: without it anyone could sign in as anyone".into());
+            errors.push("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES: without it anyone could sign in as anyone".into());
         }
         let model = ModelSettings::from_vars(&|name| vars.get(name).cloned()).map_err(|error| errors.push(error)).ok();
         let (Some(model), true) = (model, errors.is_empty()) else { return Err(errors.join("\n")) };
@@ -314,9 +313,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_an_error_that_names_it_the_nearest_and_all() {
         let error = errors(&[("CHATGXY_ADR", "127.0.0.1:1")]);
-        assert!(
-            error.starts_with("CHATGXY_ADR is not known; did you mean CHATGXY_ADDR? Known are CHATGXY_ADDR, CHATGXY_DATA_DIR,")
-        );
+        assert!(error.starts_with("CHATGXY_ADR is not known; did you mean CHATGXY_ADDR? Known are CHATGXY_ADDR, CHATGXY_DATA_DIR,"));
     }
 
     #[test]
@@ -347,9 +344,7 @@ mod tests {
         let header = ("CHATGXY_PROXY_USER_HEADER", "x-remote-user");
         assert!(errors(&[header]).starts_with("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES"));
         let config = read(&[header, ("CHATGXY_TRUSTED_PROXIES", "10.0.0.5, fd00::/8")]).unwrap();
-        for (peer, trusted) in
-            [("10.0.0.5", true), ("::ffff:10.0.0.5", true), ("10.0.0.6", false), ("fd12::1", true), ("::1", false)]
-        {
+        for (peer, trusted) in [("10.0.0.5", true), ("::ffff:10.0.0.5", true), ("10.0.0.6", false), ("fd12::1", true), ("::1", false)] {
             assert_eq!(config.trusts(peer.parse().unwrap()), trusted, "{peer}");
         }
     }

@@ -47,10 +47,11 @@ pub fn set_session(session: Option<&Token>) {
 /// Runs a use case and gives its error the right status. A plain form is redirected and a page shows the error itself, so their
 /// statuses are left alone, but for a page about nothing: that is a 404 to machines too.
 pub async fn answer<T>(work: impl Future<Output = Result<T, AppError>>) -> Result<T, AppError> {
+    // Read before the first await, like all of the context.
+    let (response, by_script, is_form) = (use_context::<ResponseOptions>(), !accepts_html(), is_form());
     let outcome = work.await;
-    let by_script = !accepts_html();
-    if let (Err(error), Some(response)) = (&outcome, use_context::<ResponseOptions>())
-        && (by_script || (!is_form() && matches!(error, AppError::NotFound { .. })))
+    if let (Err(error), Some(response)) = (&outcome, response)
+        && (by_script || (!is_form && matches!(error, AppError::NotFound { .. })))
     {
         if let Ok(status) = StatusCode::from_u16(error.status()) {
             response.set_status(status);

@@ -23,9 +23,7 @@ const THEME: &str = "try{const t=localStorage.getItem('chatgxy-theme');if(t==='\
 pub fn shell() -> impl IntoView {
     let Assets { pkg } = expect_context::<Assets>();
     let nonce = use_nonce();
-    let boot = format!(
-        "import('{pkg}/chatgxy.js').then(m=>m.default({{module_or_path:'{pkg}/chatgxy_bg.wasm'}}).then(()=>m.hydrate()))"
-    );
+    let boot = format!("import('{pkg}/chatgxy.js').then(m=>m.default({{module_or_path:'{pkg}/chatgxy_bg.wasm'}}).then(()=>m.hydrate()))");
     view! {
         <!DOCTYPE html>
         <html lang="en">

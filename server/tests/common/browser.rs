@@ -85,7 +85,7 @@ impl Browser {
 
     /// Who the server takes this browser for.
     pub async fn viewer(&self) -> Option<String> {
-        let viewer = json(self.call("account/viewer", &[]).await).await;
+        let viewer = json(self.get("/api/whoami").await).await;
         viewer.get("email").and_then(Value::as_str).map(str::to_owned)
     }
 }

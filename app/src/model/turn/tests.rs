@@ -68,10 +68,7 @@ fn tokens_of_several_calls_are_added() {
 fn stop_settles_an_open_question_as_denied() {
     let turn = play(&[call("c1", asking()), TurnEvent::Paused, ended(End::Interrupted(Interruption::ByUser))]);
     let states: Vec<_> = turn.calls().map(|call| call.state.clone()).collect();
-    assert_eq!(
-        states,
-        [ToolState::Denied { input: json!({}), approval: "q1".into(), reason: "stopped by the user".into() }]
-    );
+    assert_eq!(states, [ToolState::Denied { input: json!({}), approval: "q1".into(), reason: "stopped by the user".into() }]);
 }
 
 #[test]

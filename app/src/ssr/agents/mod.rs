@@ -72,7 +72,7 @@ impl Registry {
         let system = AGENTS.iter().find(|known| known.name == agent.as_str()).unwrap_or(&AGENTS[0]).prompt;
         let room = self.context_tokens.saturating_sub(tokens(system) + tokens(question));
         let mut messages = conversation(earlier, room);
-        push_user(&mut messages, question);
+        messages.push(Message::User(question.to_owned()));
         Request { agent: agent.clone(), system: system.to_owned(), messages, context }
     }
 }
@@ -92,23 +92,12 @@ fn conversation(earlier: &[Turn], room: usize) -> Vec<Message> {
     }
     let mut messages = Vec::new();
     for turn in &earlier[first..] {
-        push_user(&mut messages, &turn.prompt.text);
+        messages.push(Message::User(turn.prompt.text.clone()));
         if turn.has_text() {
             messages.push(Message::Assistant(turn.text()));
         }
     }
     messages
-}
-
-/// Providers refuse two messages of the same role in a row, so an unanswered question joins the next one.
-fn push_user(messages: &mut Vec<Message>, text: &str) {
-    match messages.last_mut() {
-        Some(Message::User(open)) => {
-            open.push_str("\n\n");
-            open.push_str(text);
-        }
-        _ => messages.push(Message::User(text.to_owned())),
-    }
 }
 
 /// About how many tokens a text is: four bytes of ASCII, or one other character, each. Errs on the high side for most languages.
@@ -159,10 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_question_joins_the_next_one() {
-        let mut messages = conversation(&[turn("why", "")], 100);
-        push_user(&mut messages, "really?");
-        assert_eq!(messages, [user("why\n\nreally?")]);
+    fn an_unanswered_question_is_still_shown() {
+        assert_eq!(conversation(&[turn("why", ""), turn("so", "1")], 100), [user("why"), user("so"), assistant("1")]);
     }
 
     #[test]

@@ -85,8 +85,7 @@ impl Db {
 
     /// Takes back what was deleted at exactly this time; gives how many.
     pub async fn restore_deleted(&self, user: UserId, deleted_at: Millis) -> Result<usize, AppError> {
-        let back: Vec<i64> =
-            on_writer!(self, db => sqlx::query_scalar(RESTORE).bind(user.0).bind(deleted_at).fetch_all(db).await?);
+        let back: Vec<i64> = on_writer!(self, db => sqlx::query_scalar(RESTORE).bind(user.0).bind(deleted_at).fetch_all(db).await?);
         Ok(back.len())
     }
 

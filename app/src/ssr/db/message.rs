@@ -69,6 +69,9 @@ pub struct StoredMessage {
     /// The parts of the answer.
     #[serde(default)]
     pub parts: Vec<Part>,
+    /// What the answer carries beside its text, as the agent gave it; also of an answer that is not whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
     /// Who was asked, when that is not who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<AgentType>,
@@ -110,6 +113,7 @@ impl StoredMessage {
             agent_type: agent.clone(),
             agent_response: None,
             parts: Vec::new(),
+            reply: None,
             asked: None,
             model: None,
             usage: Usage::default(),
@@ -129,6 +133,7 @@ impl StoredMessage {
             agent_type: turn.agent().clone(),
             agent_response: answered.then(|| AgentResponse::of(turn)),
             parts: turn.parts.clone(),
+            reply: Some(turn.reply.clone()),
             asked,
             model: turn.model.clone(),
             usage: turn.usage,
@@ -157,11 +162,12 @@ impl StoredMessage {
         })
     }
 
-    /// What the answer carries beside its text.
+    /// What the answer carries beside its text. A row that another program wrote has it in the original's terms only.
     pub fn reply(&self) -> Reply {
-        match &self.agent_response {
-            None => Reply::default(),
-            Some(answer) => Reply {
+        match (&self.reply, &self.agent_response) {
+            (Some(reply), _) => reply.clone(),
+            (None, None) => Reply::default(),
+            (None, Some(answer)) => Reply {
                 agent_type: Some(answer.agent_type.clone()),
                 confidence: answer.confidence,
                 suggestions: answer.suggestions.clone(),

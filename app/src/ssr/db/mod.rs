@@ -19,8 +19,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{PgPool, SqlitePool};
 
 use crate::model::error::AppError;
@@ -109,10 +109,7 @@ impl Db {
         // The writer comes first: a read-only connection cannot create the file.
         let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
         SQLITE.run(&writer).await?;
-        let reader = SqlitePoolOptions::new()
-            .max_connections(4)
-            .connect_with(options.create_if_missing(false).read_only(true))
-            .await?;
+        let reader = SqlitePoolOptions::new().max_connections(4).connect_with(options.create_if_missing(false).read_only(true)).await?;
         Ok(Self::Sqlite { reader, writer })
     }
 

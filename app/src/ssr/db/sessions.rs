@@ -7,8 +7,7 @@ use crate::model::error::AppError;
 use crate::model::ids::{Millis, UserId};
 use crate::model::user::User;
 
-const INSERT: &str =
-    "insert into session (token_hash, user_id, created_at, seen_at, expires_at) values ($1, $2, $3, $3, $4)";
+const INSERT: &str = "insert into session (token_hash, user_id, created_at, seen_at, expires_at) values ($1, $2, $3, $3, $4)";
 const USER: &str = "select u.id, u.email, u.admin, s.seen_at from session s join user_account u on u.id = s.user_id \
      where s.token_hash = $1 and s.expires_at > $2";
 const EXTEND: &str = "update session set seen_at = $2, expires_at = $3 where token_hash = $1";

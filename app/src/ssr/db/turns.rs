@@ -55,8 +55,26 @@ const TAKE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_ow
      returning id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state";
 
 pub(super) const ALL: &[&str] = &[
-    JOIN_EXCHANGE, EXCHANGE_EXISTS, INSERT_EXCHANGE, KNOWN_PROMPT, LIVE, LAST_ACTIVE, INSERT, RETRY_TARGET, TOUCH_EXCHANGE, RETIRE,
-    WINDOW, HISTORY, ONE, LIVE_OF_USER, EVENTS, FEEDBACK, RENEW, REQUEST_STOP, LOST, TAKE,
+    JOIN_EXCHANGE,
+    EXCHANGE_EXISTS,
+    INSERT_EXCHANGE,
+    KNOWN_PROMPT,
+    LIVE,
+    LAST_ACTIVE,
+    INSERT,
+    RETRY_TARGET,
+    TOUCH_EXCHANGE,
+    RETIRE,
+    WINDOW,
+    HISTORY,
+    ONE,
+    LIVE_OF_USER,
+    EVENTS,
+    FEEDBACK,
+    RENEW,
+    REQUEST_STOP,
+    LOST,
+    TAKE,
 ];
 
 /// What is needed to begin a turn.
@@ -187,9 +205,7 @@ impl Row {
             ("paused", _) => TurnState::Paused,
             (_, Some(ended)) => TurnState::Ended { when: ended.at, end: ended.how, finish: ended.finish },
             ("answered", None) => TurnState::Ended { when: self.create_time, end: End::Answered, finish: None },
-            ("interrupted", None) => {
-                TurnState::Ended { when: self.create_time, end: End::Interrupted(Interruption::Lost), finish: None }
-            }
+            ("interrupted", None) => TurnState::Ended { when: self.create_time, end: End::Interrupted(Interruption::Lost), finish: None },
             _ => TurnState::Ended { when: self.create_time, end: End::Failed(Failure::Internal), finish: None },
         };
         let turn = Turn {
@@ -220,11 +236,15 @@ macro_rules! begin_in {
     ($tx:ident, $new:ident) => {{
         let text = StoredMessage::asked(&$new.prompt.text, &$new.agent, $new.context.clone()).to_json();
         let joined: Option<i64> = sqlx::query_scalar(JOIN_EXCHANGE)
-            .bind($new.exchange.as_str()).bind($new.user.0).bind($new.now).bind($new.agent.as_str())
-            .fetch_optional(&mut *$tx).await?;
+            .bind($new.exchange.as_str())
+            .bind($new.user.0)
+            .bind($new.now)
+            .bind($new.agent.as_str())
+            .fetch_optional(&mut *$tx)
+            .await?;
         let (exchange, parent) = if let Some(exchange) = joined {
-            let known: Option<String> = sqlx::query_scalar(KNOWN_PROMPT)
-                .bind(exchange).bind($new.prompt.id.as_str()).fetch_optional(&mut *$tx).await?;
+            let known: Option<String> =
+                sqlx::query_scalar(KNOWN_PROMPT).bind(exchange).bind($new.prompt.id.as_str()).fetch_optional(&mut *$tx).await?;
             if let Some(known) = known {
                 return Err(Leave::With(Begun::Known(turn_id(&known)?)));
             }
@@ -235,21 +255,32 @@ macro_rules! begin_in {
             let parent: Option<i64> = sqlx::query_scalar(LAST_ACTIVE).bind(exchange).fetch_optional(&mut *$tx).await?;
             (exchange, parent)
         } else {
-            let foreign: Option<i64> =
-                sqlx::query_scalar(EXCHANGE_EXISTS).bind($new.exchange.as_str()).fetch_optional(&mut *$tx).await?;
+            let foreign: Option<i64> = sqlx::query_scalar(EXCHANGE_EXISTS).bind($new.exchange.as_str()).fetch_optional(&mut *$tx).await?;
             if foreign.is_some() {
                 return Err(Leave::With(Begun::NotFound));
             }
             let exchange: i64 = sqlx::query_scalar(INSERT_EXCHANGE)
-                .bind($new.user.0).bind($new.exchange.as_str()).bind(ExchangeSummary::title_of(&$new.prompt.text))
-                .bind($new.agent.as_str()).bind($new.now)
-                .fetch_one(&mut *$tx).await?;
+                .bind($new.user.0)
+                .bind($new.exchange.as_str())
+                .bind(ExchangeSummary::title_of(&$new.prompt.text))
+                .bind($new.agent.as_str())
+                .bind($new.now)
+                .fetch_one(&mut *$tx)
+                .await?;
             (exchange, None)
         };
         let row: i64 = sqlx::query_scalar(INSERT)
-            .bind(exchange).bind($new.now).bind(text).bind($new.id.as_str()).bind($new.prompt.id.as_str()).bind(1_i64)
-            .bind(parent).bind(&$new.lease.owner).bind($new.lease.until)
-            .fetch_one(&mut *$tx).await?;
+            .bind(exchange)
+            .bind($new.now)
+            .bind(text)
+            .bind($new.id.as_str())
+            .bind($new.prompt.id.as_str())
+            .bind(1_i64)
+            .bind(parent)
+            .bind(&$new.lease.owner)
+            .bind($new.lease.until)
+            .fetch_one(&mut *$tx)
+            .await?;
         let turn = Turn::asked($new.id.clone(), TurnRow(row), $new.prompt.clone(), $new.agent.clone(), 1, $new.now);
         (turn, ExchangeId(exchange))
     }};
@@ -258,16 +289,14 @@ macro_rules! begin_in {
 /// The statements of [`Db::begin_retry`], on either engine's transaction.
 macro_rules! retry_in {
     ($tx:ident, $user:ident, $of:ident, $id:ident, $now:ident, $lease:ident) => {{
-        let target: Option<RetryTarget> =
-            sqlx::query_as(RETRY_TARGET).bind($of.as_str()).bind($user.0).fetch_optional(&mut *$tx).await?;
+        let target: Option<RetryTarget> = sqlx::query_as(RETRY_TARGET).bind($of.as_str()).bind($user.0).fetch_optional(&mut *$tx).await?;
         let Some(target) = target else { return Err(Leave::With(Begun::NotFound)) };
         sqlx::query(TOUCH_EXCHANGE).bind(target.chat_exchange_id).bind($now).execute(&mut *$tx).await?;
         let live: Option<String> = sqlx::query_scalar(LIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
         if let Some(live) = live {
             return Err(Leave::With(Begun::Busy(turn_id(&live)?)));
         }
-        let last: Option<i64> =
-            sqlx::query_scalar(LAST_ACTIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
+        let last: Option<i64> = sqlx::query_scalar(LAST_ACTIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
         if last != Some(target.id) {
             return Err(Leave::With(Begun::NotLatest));
         }
@@ -277,9 +306,17 @@ macro_rules! retry_in {
         sqlx::query(RETIRE).bind(target.id).execute(&mut *$tx).await?;
         let attempt = target.attempt + 1;
         let row: i64 = sqlx::query_scalar(INSERT)
-            .bind(target.chat_exchange_id).bind($now).bind(text).bind($id.as_str()).bind(&target.prompt_id).bind(attempt)
-            .bind(target.parent_id).bind(&$lease.owner).bind($lease.until)
-            .fetch_one(&mut *$tx).await?;
+            .bind(target.chat_exchange_id)
+            .bind($now)
+            .bind(text)
+            .bind($id.as_str())
+            .bind(&target.prompt_id)
+            .bind(attempt)
+            .bind(target.parent_id)
+            .bind(&$lease.owner)
+            .bind($lease.until)
+            .fetch_one(&mut *$tx)
+            .await?;
         let Some(prompt_id) = PromptId::parse(&target.prompt_id) else { return Err(Leave::With(Begun::NotFound)) };
         let prompt = Prompt { id: prompt_id, text: old.query };
         let turn = Turn::asked($id.clone(), TurnRow(row), prompt, agent, attempt, $now);
@@ -336,8 +373,7 @@ impl Db {
     /// A person's latest general conversations, each with its first turn. A row that cannot be read is left out, alone.
     pub async fn history_with_first_turns(&self, user: UserId, limit: usize) -> Result<Vec<(ExchangeSummary, Turn)>, AppError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<HistoryRow> =
-            on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).fetch_all(db).await?);
+        let rows: Vec<HistoryRow> = on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).fetch_all(db).await?);
         let line = |found: HistoryRow| {
             let summary = ExchangeSummary {
                 id: ExchangeId(found.exchange_id),
@@ -354,8 +390,7 @@ impl Db {
 
     /// A person's own turn.
     pub async fn turn(&self, user: UserId, id: &TurnId) -> Result<Option<StoredTurn>, AppError> {
-        let found: Option<OneRow> =
-            on_reader!(self, db => sqlx::query_as(ONE).bind(id.as_str()).bind(user.0).fetch_optional(db).await?);
+        let found: Option<OneRow> = on_reader!(self, db => sqlx::query_as(ONE).bind(id.as_str()).bind(user.0).fetch_optional(db).await?);
         Ok(found.and_then(|one| {
             let (turn, context) = one.row.turn()?;
             Some(StoredTurn {
@@ -383,8 +418,7 @@ impl Db {
     /// The stored events after `after`, in order; unreadable ones end the list.
     pub async fn events(&self, row: TurnRow, after: Seq) -> Result<Vec<(Seq, TurnEvent)>, AppError> {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let rows: Vec<(i64, String)> =
-            on_reader!(self, db => sqlx::query_as(EVENTS).bind(row.0).bind(after).fetch_all(db).await?);
+        let rows: Vec<(i64, String)> = on_reader!(self, db => sqlx::query_as(EVENTS).bind(row.0).bind(after).fetch_all(db).await?);
         let read = |(seq, text): (i64, String)| Some((u64::try_from(seq).ok()?, serde_json::from_str(&text).ok()?));
         Ok(rows.into_iter().map_while(read).collect())
     }

@@ -36,13 +36,7 @@ impl Account {
 
 impl Db {
     /// Makes an account. The very first one becomes administrator; others when `admin` says so. `None`: the address is taken.
-    pub async fn insert_user(
-        &self,
-        email: &str,
-        password_hash: Option<&str>,
-        admin: bool,
-        now: Millis,
-    ) -> Result<Option<User>, AppError> {
+    pub async fn insert_user(&self, email: &str, password_hash: Option<&str>, admin: bool, now: Millis) -> Result<Option<User>, AppError> {
         let made: Result<User, sqlx::Error> = async {
             Ok(in_transaction!(self, tx => {
                 let id: i64 =

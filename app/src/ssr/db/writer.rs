@@ -156,9 +156,7 @@ async fn commit(db: &Db, batch: &[Write]) -> Result<Vec<TurnRow>, sqlx::Error> {
         .iter()
         .filter(|write| !ending.contains(&write.row))
         .flat_map(|write| {
-            write.events.iter().map(|(seq, event)| {
-                (write.row.0, write.epoch, *seq, serde_json::to_string(event).unwrap_or_default())
-            })
+            write.events.iter().map(|(seq, event)| (write.row.0, write.epoch, *seq, serde_json::to_string(event).unwrap_or_default()))
         })
         .collect();
     let append = (!lines.is_empty()).then(|| serde_json::to_string(&lines).unwrap_or_default());

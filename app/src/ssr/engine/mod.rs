@@ -153,10 +153,7 @@ impl Engine {
     }
 
     /// Runs to its end even when the request that wants it goes away: a stored turn must get a task.
-    async fn shielded<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, AppError>> + Send + 'static,
-    ) -> Result<T, AppError> {
+    async fn shielded<T: Send + 'static>(&self, work: impl Future<Output = Result<T, AppError>> + Send + 'static) -> Result<T, AppError> {
         if self.inner.closing.is_cancelled() {
             return Err(AppError::Unavailable);
         }
@@ -183,11 +180,7 @@ impl Engine {
     fn spawn(&self, user: UserId, turn: Turn, earlier: &[Turn], context: Map<String, Value>) {
         let route = self.inner.registry.route(&turn.asked);
         let request = self.inner.registry.request(&route.agent, earlier, &turn.prompt.text, context.clone());
-        let begin = Input::Begin {
-            agent: route.agent,
-            unknown: route.unknown,
-            model: self.inner.registry.model().name().to_owned(),
-        };
+        let begin = Input::Begin { agent: route.agent, unknown: route.unknown, model: self.inner.registry.model().name().to_owned() };
         let (live, inputs) = Live::new(user, turn, 1);
         self.inner.lives().insert(live.id.clone(), live.clone());
         if self.inner.closing.is_cancelled() {

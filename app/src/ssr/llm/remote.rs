@@ -94,11 +94,7 @@ pub struct Limits {
 
 impl Limits {
     /// What holds without configuration.
-    pub const DEFAULT: Self = Self {
-        connect: Duration::from_secs(10),
-        first_token: Duration::from_mins(1),
-        idle: Duration::from_secs(30),
-    };
+    pub const DEFAULT: Self = Self { connect: Duration::from_secs(10), first_token: Duration::from_mins(1), idle: Duration::from_secs(30) };
 }
 
 /// Anthropic's protocol demands a limit; for the models that the library knows it has the right one.
@@ -192,8 +188,7 @@ fn spoken(messages: Vec<Message>) -> Vec<Message> {
     for message in messages {
         match (spoken.last_mut(), message) {
             (_, Message::User(text) | Message::Assistant(text)) if text.trim().is_empty() => {}
-            (Some(Message::User(before)), Message::User(text))
-            | (Some(Message::Assistant(before)), Message::Assistant(text)) => {
+            (Some(Message::User(before)), Message::User(text)) | (Some(Message::Assistant(before)), Message::Assistant(text)) => {
                 before.push_str("\n\n");
                 before.push_str(&text);
             }

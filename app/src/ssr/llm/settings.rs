@@ -14,8 +14,8 @@ use rig_reqwest::reqwest::Url;
 pub use self::ollama::DEFAULT_ADDRESS as OLLAMA_ADDRESS;
 pub use self::secret::Secret;
 use super::Model;
-pub use super::remote::{Endpoint, Limits, Provider};
 use super::remote::RemoteModel;
+pub use super::remote::{Endpoint, Limits, Provider};
 use super::static_rules::StaticModel;
 
 const MODEL: &str = "CHATGXY_MODEL";
@@ -28,8 +28,7 @@ const IDLE_TIMEOUT: &str = "CHATGXY_MODEL_IDLE_TIMEOUT_S";
 const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
 /// The names of the environment that belong to this module.
-pub const ENV_NAMES: [&str; 7] =
-    [MODEL, BASE_URL, API_KEY, RULES, CONNECT_TIMEOUT, FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT];
+pub const ENV_NAMES: [&str; 7] = [MODEL, BASE_URL, API_KEY, RULES, CONNECT_TIMEOUT, FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT];
 
 /// The model behind an `OPENAI_API_KEY`.
 pub const DEFAULT_OPENAI_MODEL: &str = "gpt-5-mini";
@@ -122,8 +121,8 @@ impl ModelSettings {
             }
         }
         // The variable is Ollama's own: a value that we cannot read matters only where it would be used.
-        let ollama_asked = matches!(&choice, Some(Choice::Remote { provider: Provider::Ollama, .. }))
-            || (choice.is_none() && rules.is_none());
+        let ollama_asked =
+            matches!(&choice, Some(Choice::Remote { provider: Provider::Ollama, .. })) || (choice.is_none() && rules.is_none());
         let ollama = get(OLLAMA_HOST).filter(|_| ollama_asked).map(|host| ollama::address(&host)).transpose()?;
         let settings = Self {
             choice,
@@ -134,8 +133,7 @@ impl ModelSettings {
             ollama: ollama.unwrap_or_else(|| OLLAMA_ADDRESS.to_owned()),
             limits: Limits {
                 connect: seconds(CONNECT_TIMEOUT, get(CONNECT_TIMEOUT))?.unwrap_or(Limits::DEFAULT.connect),
-                first_token: seconds(FIRST_TOKEN_TIMEOUT, get(FIRST_TOKEN_TIMEOUT))?
-                    .unwrap_or(Limits::DEFAULT.first_token),
+                first_token: seconds(FIRST_TOKEN_TIMEOUT, get(FIRST_TOKEN_TIMEOUT))?.unwrap_or(Limits::DEFAULT.first_token),
                 idle: seconds(IDLE_TIMEOUT, get(IDLE_TIMEOUT))?.unwrap_or(Limits::DEFAULT.idle),
             },
         };
@@ -149,9 +147,7 @@ impl ModelSettings {
     pub async fn choose(&self) -> Result<Chosen, String> {
         match &self.choice {
             Some(Choice::Static) => self.fixed(format!("{MODEL} is static")),
-            Some(Choice::Remote { provider, model }) => {
-                self.remote(self.endpoint(*provider, model)?, format!("{MODEL} asks for it"))
-            }
+            Some(Choice::Remote { provider, model }) => self.remote(self.endpoint(*provider, model)?, format!("{MODEL} asks for it")),
             None if self.rules.is_some() => self.fixed(format!("{RULES} is set")),
             None => self.found().await,
         }
@@ -165,8 +161,7 @@ impl ModelSettings {
             }
         }
         if let Some(model) = ollama::first_model(&self.ollama).await {
-            let endpoint =
-                Endpoint { provider: Provider::Ollama, model, base_url: Some(self.ollama.clone()), key: None };
+            let endpoint = Endpoint { provider: Provider::Ollama, model, base_url: Some(self.ollama.clone()), key: None };
             return self.remote(endpoint, format!("a local Ollama answers and {MODEL} is not set"));
         }
         self.fixed(format!("{MODEL} is not set, no provider's key is known and no Ollama answers at {}", self.ollama))
@@ -246,10 +241,7 @@ fn key(name: &str, value: String) -> Result<Secret, String> {
 
 fn no_key(provider: Provider, model: &str) -> String {
     let own = WELL_KNOWN.iter().find(|(_, owner, _)| *owner == provider).map_or("", |(name, ..)| *name);
-    format!(
-        "{MODEL}={}:{model} needs a key: set {API_KEY} or {own} (or {BASE_URL}, for a server of your own)",
-        provider.name()
-    )
+    format!("{MODEL}={}:{model} needs a key: set {API_KEY} or {own} (or {BASE_URL}, for a server of your own)", provider.name())
 }
 
 fn seconds(name: &str, value: Option<String>) -> Result<Option<Duration>, String> {

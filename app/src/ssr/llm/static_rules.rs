@@ -87,9 +87,10 @@ impl Rule {
     fn holds(&self, request: &Request) -> bool {
         self.agent.as_ref().is_none_or(|agent| *agent == request.agent)
             && self.query.as_ref().is_none_or(|query| query.is_match(question(request)))
-            && self.context.iter().all(|(name, pattern)| {
-                request.context.get(name).is_some_and(|value| pattern.is_match(&plain_text(value)))
-            })
+            && self
+                .context
+                .iter()
+                .all(|(name, pattern)| request.context.get(name).is_some_and(|value| pattern.is_match(&plain_text(value))))
     }
 }
 

@@ -56,7 +56,9 @@ impl<V: Clone> Cache<V> {
             return;
         }
         while inner.bytes + bytes > self.limit {
-            let Some((_, oldest)) = inner.by_use.pop_first() else { break };
+            let Some((_, oldest)) = inner.by_use.pop_first() else {
+                break;
+            };
             if let Some(entry) = inner.entries.remove(&oldest) {
                 inner.bytes -= entry.bytes;
             }

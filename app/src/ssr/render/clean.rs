@@ -75,7 +75,17 @@ const TAGS: &[(&str, &[(&str, Values)])] = &[
     ("strong", &[]),
     ("del", &[]),
     ("br", &[]),
-    ("a", &[("href", Address), ("title", Text), ("class", OneOf(&["image-link"])), ("data-host", Name)]),
+    (
+        "a",
+        &[
+            ("href", Address),
+            ("title", Text),
+            ("class", OneOf(&["image-link"])),
+            ("data-host", Name),
+            ("target", OneOf(&["_blank"])),
+            ("rel", OneOf(&[REL])),
+        ],
+    ),
 ];
 
 static CLEANER: LazyLock<Builder<'static>> = LazyLock::new(|| {
@@ -90,9 +100,7 @@ static CLEANER: LazyLock<Builder<'static>> = LazyLock::new(|| {
         .url_schemes(HashSet::from(["http", "https", "mailto"]))
         .url_relative(UrlRelative::Deny)
         .link_rel(None)
-        .set_tag_attribute_value("a", "target", "_blank")
-        .set_tag_attribute_value("a", "rel", REL)
-        .attribute_filter(|tag, attribute, value| filter(tag, attribute, value));
+        .attribute_filter(filter);
     builder
 });
 
@@ -102,9 +110,6 @@ pub(super) fn clean(html: &str) -> String {
 }
 
 fn filter<'v>(tag: &str, attribute: &str, value: &'v str) -> Option<Cow<'v, str>> {
-    if tag == "a" && matches!(attribute, "target" | "rel") {
-        return Some(Cow::Borrowed(value));
-    }
     let (_, attributes) = TAGS.iter().find(|(name, _)| *name == tag)?;
     let (_, values) = attributes.iter().find(|(name, _)| *name == attribute)?;
     let passes = match values {
@@ -115,9 +120,9 @@ fn filter<'v>(tag: &str, attribute: &str, value: &'v str) -> Option<Cow<'v, str>
         Highlight(others) => {
             others.contains(&value)
                 || value.split(' ').all(|class| {
-                    class.strip_prefix("hl-").is_some_and(|name| {
-                        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-                    })
+                    class
+                        .strip_prefix("hl-")
+                        .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'))
                 })
         }
     };
@@ -136,17 +141,17 @@ mod tests {
             ("<script>alert(1)</script><style>p{}</style>", ""),
             ("<img src=\"https://evil.test/x\">", ""),
             ("<svg><a href=\"javascript:x\"/></svg><math><mtext>b</mtext></math>c", "c"),
-            ("<span class=\"hl-keyword hl-x\">a</span><span class=\"hl-a shell\">b</span>", "<span class=\"hl-keyword hl-x\">a</span><span>b</span>"),
+            (
+                "<span class=\"hl-keyword hl-x\">a</span><span class=\"hl-a shell\">b</span>",
+                "<span class=\"hl-keyword hl-x\">a</span><span>b</span>",
+            ),
             ("<form action=\"/x\"><input type=\"text\" name=\"q\"></form>", "<input>"),
             ("<span data-math=\"0\"></span><span data-math=\"x\"></span>", "<span data-math=\"0\"></span><span></span>"),
         ] {
             assert_eq!(clean(html), rest, "{html}");
         }
         for href in ["javascript:alert(1)", "/account", "//evil.test", "data:text/html,x", "#main"] {
-            assert_eq!(
-                clean(&format!("<a href=\"{href}\">a</a>")),
-                "<a target=\"_blank\" rel=\"noopener noreferrer nofollow\">a</a>"
-            );
+            assert_eq!(clean(&format!("<a href=\"{href}\" target=\"_top\">a</a>")), "<a>a</a>");
         }
     }
 }

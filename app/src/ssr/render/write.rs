@@ -1,8 +1,11 @@
 //! From the syntax tree to HTML, tag by tag.
 
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
 use ammonia::Url;
-use comrak::nodes::{AlertType, ListType, Node, NodeLink, NodeList, NodeValue, TableAlignment};
 use comrak::arena_tree::NodeEdge;
+use comrak::nodes::{AlertType, ListType, Node, NodeLink, NodeList, NodeValue, TableAlignment};
 use comrak::{Arena, Options, parse_document};
 
 use super::clean::clean;
@@ -12,14 +15,22 @@ use super::{code, escape, math};
 pub(super) const REL: &str = "noopener noreferrer nofollow";
 /// Deeper elements lose their tags and keep their text; browsers stop nesting at 512.
 const MAX_DEPTH: usize = 48;
+/// Quotes within quotes.
+const MAX_QUOTES: usize = 64;
 /// Further elements of a text lose their tags and keep their text.
 const MAX_ELEMENTS: usize = 60_000;
 /// Further formulas of a text show their source.
 const MAX_FORMULAS: usize = 2_000;
+/// How many backslashes the parser may look at in search of the ends of formulas.
+const MAX_BACKSLASHES: usize = 20_000_000;
 /// Longer addresses are inert.
 const MAX_ADDRESS: usize = 4 << 10;
 /// A description of an image is a line, not a page.
 const MAX_ALT: usize = 300;
+
+/// Around the number of a formula, where it will stand.
+const PLACE: &str = "<span data-math=\"";
+const PLACE_END: &str = "\"></span>";
 
 /// A rendered text.
 pub(super) struct Document {
@@ -27,8 +38,8 @@ pub(super) struct Document {
     pub(super) blocks: Vec<Block>,
     /// The notes at its end, if any are referred to.
     pub(super) footnotes: Option<String>,
-    /// The line on which the last thing in it starts, be it a block or a note.
-    pub(super) last_line: usize,
+    /// The line on which the last note starts that is referred to.
+    pub(super) last_note: usize,
 }
 
 /// A top-level block.
@@ -36,7 +47,9 @@ pub(super) struct Block {
     /// Clean HTML.
     pub(super) html: String,
     /// The lines of the source it stands on, counted from 1.
-    pub(super) lines: std::ops::RangeInclusive<usize>,
+    pub(super) lines: RangeInclusive<usize>,
+    /// The line that has to be complete before it is certain that a block starts here.
+    pub(super) certain: usize,
 }
 
 /// What a text may still cost.
@@ -52,11 +65,12 @@ struct Budget {
 /// unfinished, and notes wait: their numbers are not known before all of the text is.
 pub(super) fn document(text: &str, streamed: Option<usize>) -> Document {
     let arena = Arena::new();
-    let root = parse_document(&arena, text, &options());
+    let root = parse_document(&arena, &shallow(text), &options(text));
     let mut budget = Budget { elements: MAX_ELEMENTS, formulas: MAX_FORMULAS, highlighted: code::MAX_HIGHLIGHTED };
     let is_note = |node: &Node<'_>| matches!(node.data().value, NodeValue::FootnoteDefinition(_));
     let start = |node: Node<'_>| node.data().sourcepos.start.line;
     let last_line = root.children().map(start).max().unwrap_or(0);
+    let last_note = root.children().filter(is_note).map(start).max().unwrap_or(0);
     let blocks = root
         .children()
         .filter(|node| !is_note(node) && start(node) > streamed.unwrap_or(0))
@@ -65,7 +79,10 @@ pub(super) fn document(text: &str, streamed: Option<usize>) -> Document {
             let mut writer = Writer::new(&mut budget, streamed.is_some(), unfinished);
             writer.tree(node);
             let position = node.data().sourcepos;
-            Block { html: writer.finish(), lines: position.start.line..=position.end.line }
+            let start = position.start.line;
+            // A table takes its head from the end of a paragraph, if the line below turns out to be right.
+            let certain = start + usize::from(matches!(node.data().value, NodeValue::Table(_)));
+            Block { html: writer.finish(), lines: start..=position.end.line.max(start), certain }
         })
         .collect();
     let mut notes = root.children().filter(|node| streamed.is_none() && is_note(node)).peekable();
@@ -76,20 +93,34 @@ pub(super) fn document(text: &str, streamed: Option<usize>) -> Document {
         writer.out.push_str("</ol></section>");
         writer.finish()
     });
-    Document { blocks, footnotes, last_line }
+    Document { blocks, footnotes, last_note }
 }
 
 /// `text` as it is, in one block.
 pub(super) fn plain(text: &str) -> Document {
     let mut html = String::with_capacity(text.len() + 256);
     code::figure(&mut html, "", text, false, &mut 0);
-    Document { blocks: vec![Block { html, lines: 1..=1 }], footnotes: None, last_line: 1 }
+    Document { blocks: vec![Block { html, lines: 1..=1, certain: 1 }], footnotes: None, last_note: 0 }
 }
 
-#[cfg(test)]
-pub(super) fn parse<'a>(arena: &'a Arena<'a>, text: &str) -> Node<'a> { parse_document(arena, text, &options()) }
+/// The text without the quote marks that open quotes deeper than anybody reads: the parser takes time by the square of
+/// the depth. (It bounds the depth of lists itself.)
+fn shallow(text: &str) -> Cow<'_, str> {
+    let excess = |line: &str| {
+        let markers = line.bytes().take_while(|byte| b" \t>-+*.)0123456789".contains(byte));
+        markers.enumerate().filter(|(_, byte)| *byte == b'>').nth(MAX_QUOTES).map(|(at, _)| at)
+    };
+    if !text.lines().any(|line| excess(line).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split_inclusive('\n').flat_map(|line| {
+        let (kept, rest) = line.split_at(excess(line).unwrap_or(line.len()));
+        [kept, rest.trim_start_matches(['>', ' ', '\t'])]
+    });
+    Cow::Owned(lines.collect())
+}
 
-fn options() -> Options<'static> {
+fn options(text: &str) -> Options<'static> {
     let mut options = Options::default();
     let extension = &mut options.extension;
     extension.strikethrough = true;
@@ -100,8 +131,9 @@ fn options() -> Options<'static> {
     extension.alerts = true;
     extension.math_dollars = true;
     extension.math_code = true;
-    // Models write \( \) and \[ \] as often as dollars.
-    extension.math_latex = true;
+    // Models write \( \) and \[ \] as often as dollars. For each the parser looks at all backslashes that follow.
+    let openings = text.matches("\\(").count() + text.matches("\\[").count();
+    extension.math_latex = openings.saturating_mul(text.matches('\\').count()) < MAX_BACKSLASHES;
     options
 }
 
@@ -151,14 +183,16 @@ impl<'b> Writer<'b> {
                     }
                 }
                 NodeEdge::End(node) if skipped.is_none() => self.end(node),
-                NodeEdge::End(node) if skipped.is_some_and(|skipped| skipped.same_node(node)) => skipped = None,
+                NodeEdge::End(node) if skipped.is_some_and(|skipped| skipped.same_node(node)) => {
+                    skipped = None;
+                }
                 _ => {}
             }
         }
     }
 
     /// Writes what stands before a node's children. The answer is what ends it, or nothing if the children are done.
-    fn start<'a>(&mut self, node: Node<'a>) -> Option<&'static str> {
+    fn start(&mut self, node: Node<'_>) -> Option<&'static str> {
         let data = node.data();
         let end = match &data.value {
             NodeValue::Text(text) => {
@@ -222,12 +256,12 @@ impl<'b> Writer<'b> {
                 self.image(image, &description(node));
                 return None;
             }
-            NodeValue::FootnoteReference(note) => {
+            NodeValue::FootnoteReference(reference) => {
                 let end = self.open("<sup class=\"footnote-ref\">", "</sup>");
                 if self.names {
-                    escape(&mut self.out, &note.name);
+                    escape(&mut self.out, &reference.name);
                 } else {
-                    self.out.push_str(&note.ix.to_string());
+                    self.out.push_str(&reference.ix.to_string());
                 }
                 end
             }
@@ -359,7 +393,9 @@ impl<'b> Writer<'b> {
     /// Opens a link to the web or to a mailbox; the text of any other link stands alone.
     fn link(&mut self, link: &NodeLink) -> &'static str {
         let address = address(&link.url).filter(|url| web(url) || url.scheme() == "mailto");
-        let Some(address) = address.filter(|_| !self.in_link) else { return "" };
+        let Some(address) = address.filter(|_| !self.in_link) else {
+            return "";
+        };
         let mut tag = String::from("<a href=\"");
         escape(&mut tag, address.as_str());
         tag.push('"');
@@ -403,7 +439,9 @@ impl<'b> Writer<'b> {
             tag.push_str("</span>");
         }
         tag.push_str("</a>");
-        if self.open(&tag, "").is_empty() && !self.out.ends_with("</a>") {
+        if self.depth < MAX_DEPTH && self.spend() {
+            self.out.push_str(&tag);
+        } else {
             escape(&mut self.out, alt);
         }
     }
@@ -413,7 +451,10 @@ impl<'b> Writer<'b> {
         let left = self.budget.formulas > 0 && self.spend();
         self.budget.formulas -= usize::from(left);
         if let Some(html) = left.then(|| math::convert(latex, display)).flatten() {
-            self.out.push_str(&format!("<span data-math=\"{}\"></span>", self.formulas.len()));
+            let number = self.formulas.len().to_string();
+            for part in [PLACE, &number, PLACE_END] {
+                self.out.push_str(part);
+            }
             self.formulas.push(html);
         } else {
             let end = self.open("<code class=\"math-error\">", "</code>");
@@ -427,7 +468,6 @@ impl<'b> Writer<'b> {
 
     /// The clean HTML with the formulas in their places.
     fn finish(self) -> String {
-        const PLACE: &str = "<span data-math=\"";
         let clean = clean(&self.out);
         if self.formulas.is_empty() {
             return clean;
@@ -435,7 +475,9 @@ impl<'b> Writer<'b> {
         let mut parts = clean.split(PLACE);
         let mut html = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let Some((number, rest)) = part.split_once("\"></span>") else { continue };
+            let Some((number, rest)) = part.split_once(PLACE_END) else {
+                continue;
+            };
             if let Some(formula) = number.parse().ok().and_then(|n: usize| self.formulas.get(n)) {
                 html.push_str(formula);
             }
@@ -446,7 +488,10 @@ impl<'b> Writer<'b> {
 }
 
 fn in_tight_list(node: Node<'_>) -> bool {
-    let list = node.parent().filter(|item| matches!(item.data().value, NodeValue::Item(_) | NodeValue::TaskItem(_))).and_then(|item| item.parent());
+    let list = node
+        .parent()
+        .filter(|item| matches!(item.data().value, NodeValue::Item(_) | NodeValue::TaskItem(_)))
+        .and_then(comrak::arena_tree::Node::parent);
     list.is_some_and(|list| matches!(list.data().value, NodeValue::List(ref list) if list.tight))
 }
 

@@ -37,8 +37,8 @@ pub fn on_news(news: impl Fn() + Clone + 'static) {
                 channel.set_onmessage(Some(hear.as_ref().unchecked_ref()));
                 let held = StoredValue::new_local((channel, hear));
                 on_cleanup(move || {
-                let _ = held.try_with_value(|(channel, _)| channel.close());
-            });
+                    let _ = held.try_with_value(|(channel, _)| channel.close());
+                });
             }
         });
     }

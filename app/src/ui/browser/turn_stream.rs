@@ -76,9 +76,7 @@ mod source {
         match frame {
             Frame::Snapshot { view } => live.replace(*view),
             Frame::Events { first, events } => {
-                let fits = live
-                    .turn
-                    .try_update(|turn| (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok()));
+                let fits = live.turn.try_update(|turn| (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok()));
                 live.make_room();
                 if fits == Some(false) {
                     return Applied::Gap;

@@ -256,4 +256,3 @@ fn Foot(list: HistoryList, name: Signal<String>, empty: Signal<bool>) -> impl In
         </dialog>
     }
 }
-

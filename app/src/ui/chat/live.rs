@@ -26,8 +26,7 @@ impl LiveTurn {
     /// Puts a turn on screen.
     pub fn new(view: TurnView) -> Self {
         let html = view.html.into_iter().map(|blocks| ArcRwSignal::new(blocks.into_iter().map(ArcRwSignal::new).collect())).collect();
-        let live =
-            Self { id: view.turn.id.clone(), turn: ArcRwSignal::new(view.turn), html: ArcRwSignal::new(html) };
+        let live = Self { id: view.turn.id.clone(), turn: ArcRwSignal::new(view.turn), html: ArcRwSignal::new(html) };
         live.make_room();
         live
     }

@@ -72,9 +72,8 @@ impl Thread {
     fn merge(self, fresh: Conversation) {
         let Some(first) = fresh.turns.first().map(|view| view.turn.row) else { return };
         let mut mine = self.turns.get_untracked();
-        let is_known = |live: &LiveTurn| {
-            live.turn.with_untracked(|turn| turn.row) < first || fresh.turns.iter().any(|view| view.turn.id == live.id)
-        };
+        let is_known =
+            |live: &LiveTurn| live.turn.with_untracked(|turn| turn.row) < first || fresh.turns.iter().any(|view| view.turn.id == live.id);
         let before = mine.len();
         mine.retain(is_known);
         let mut changed = mine.len() != before;

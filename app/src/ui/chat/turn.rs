@@ -155,9 +155,7 @@ fn notice(turn: &Turn) -> Option<(&'static str, &'static str, &'static str, Stri
             Some(Finish::Length) => {
                 Some(("info", "info", "The answer reached the length limit.", "Ask to continue for the rest.".into(), false))
             }
-            Some(Finish::ContentFilter) => {
-                Some(("info", "info", "The provider withheld the rest.", "What came is kept.".into(), true))
-            }
+            Some(Finish::ContentFilter) => Some(("info", "info", "The provider withheld the rest.", "What came is kept.".into(), true)),
             _ => None,
         },
         End::Failed(failure) => {
@@ -341,7 +339,12 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
             clipboard::copy(turn.with_untracked(Turn::text));
             copied.set(true);
             thread.notes.announce("Copied");
-            set_timeout(move || { copied.try_set(false); }, std::time::Duration::from_secs(2));
+            set_timeout(
+                move || {
+                    copied.try_set(false);
+                },
+                std::time::Duration::from_secs(2),
+            );
         }
     };
     // Shown at once, taken back when the server does not have it.

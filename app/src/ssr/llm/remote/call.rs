@@ -1,7 +1,7 @@
 //! One call: the library's stream as ours, within the time limits.
 
-use futures::stream::{self, Stream};
 use futures::StreamExt;
+use futures::stream::{self, Stream};
 use rig_core::DynModel;
 use rig_core::completion::{CompletionRequest, CompletionResponse, FinishReason};
 use rig_core::error::ProviderError;

@@ -74,9 +74,7 @@ fn refusal(reply: &ProviderResponseError) -> Failure {
 fn by_code(code: &str, body: &str) -> Failure {
     match code {
         "rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED" => Failure::RateLimited,
-        "authentication_error" | "permission_error" | "billing_error" | "invalid_api_key" | "insufficient_quota" => {
-            Failure::KeyRefused
-        }
+        "authentication_error" | "permission_error" | "billing_error" | "invalid_api_key" | "insufficient_quota" => Failure::KeyRefused,
         "request_too_large" => Failure::TooLong,
         _ if says_too_long(code, body) => Failure::TooLong,
         "invalid_request_error" | "invalid_request" | "INVALID_ARGUMENT" | "not_found_error" => Failure::Rejected,

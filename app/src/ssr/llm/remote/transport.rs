@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Bytes;
-use rig_core::http_client::{
-    self, HeaderValue, HttpClientExt, LazyBody, MultipartForm, Request, Response, StreamingResponse, Uri,
-};
+use rig_core::http_client::{self, HeaderValue, HttpClientExt, LazyBody, MultipartForm, Request, Response, StreamingResponse, Uri};
 use rig_core::wasm_compat::WasmCompatSend;
 use rig_reqwest::ReqwestClient;
 use rig_reqwest::reqwest::redirect::Policy;
@@ -35,12 +33,7 @@ enum Change {
 }
 
 impl Transport {
-    pub(super) fn new(
-        provider: Provider,
-        base_url: Option<&str>,
-        key: Option<&Secret>,
-        limits: Limits,
-    ) -> Result<Self, String> {
+    pub(super) fn new(provider: Provider, base_url: Option<&str>, key: Option<&Secret>, limits: Limits) -> Result<Self, String> {
         let http = builder(base_url.unwrap_or("https://"), limits.connect)
             .read_timeout(limits.first_token.max(limits.idle) + BACKSTOP)
             .build()
@@ -121,10 +114,7 @@ fn plain_texts(body: Bytes) -> Bytes {
 }
 
 impl HttpClientExt for Transport {
-    fn send<T, U>(
-        &self,
-        request: Request<T>,
-    ) -> impl Future<Output = http_client::Result<Response<LazyBody<U>>>> + WasmCompatSend + 'static
+    fn send<T, U>(&self, request: Request<T>) -> impl Future<Output = http_client::Result<Response<LazyBody<U>>>> + WasmCompatSend + 'static
     where
         T: Into<Bytes> + WasmCompatSend,
         U: From<Bytes> + WasmCompatSend + 'static,
@@ -142,10 +132,7 @@ impl HttpClientExt for Transport {
         self.http.send_multipart(request)
     }
 
-    fn send_streaming<T>(
-        &self,
-        request: Request<T>,
-    ) -> impl Future<Output = http_client::Result<StreamingResponse>> + WasmCompatSend
+    fn send_streaming<T>(&self, request: Request<T>) -> impl Future<Output = http_client::Result<StreamingResponse>> + WasmCompatSend
     where
         T: Into<Bytes> + WasmCompatSend,
     {

@@ -207,8 +207,7 @@ fn pace(stream: Stream) -> Result<Pace, String> {
 }
 
 fn agent(place: &str, name: &str) -> Result<AgentType, String> {
-    AgentType::parse(name)
-        .ok_or_else(|| format!("{place}: `{name}` is not the name of an agent (lower-case letters, digits and _)"))
+    AgentType::parse(name).ok_or_else(|| format!("{place}: `{name}` is not the name of an agent (lower-case letters, digits and _)"))
 }
 
 fn regex(place: &str, pattern: &str) -> Result<Regex, String> {

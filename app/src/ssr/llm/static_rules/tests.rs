@@ -93,8 +93,7 @@ fallback: {content: "?"}
 "#,
     );
     let items = play(&model, ask("sure?")).await;
-    let [Ok(Chunk::Text(content)), Ok(Chunk::Reply(reply)), Ok(Chunk::Tokens(usage)), Ok(Chunk::Finish(finish))] = &items[..]
-    else {
+    let [Ok(Chunk::Text(content)), Ok(Chunk::Reply(reply)), Ok(Chunk::Tokens(usage)), Ok(Chunk::Finish(finish))] = &items[..] else {
         panic!("{items:?}")
     };
     assert_eq!(content, "Zwölf!");
