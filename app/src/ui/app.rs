@@ -18,7 +18,8 @@ pub fn App() -> impl IntoView {
     browser::listen::install();
     view! {
         <Title formatter=|title: String| if title.is_empty() { "ChatGXY".to_owned() } else { format!("{title} · ChatGXY") } />
-        <a class="skip" href="#main">
+        // Not for the router: the browser itself moves the focus along.
+        <a class="skip" href="#main" rel="external">
             "Skip to content"
         </a>
         <Router>
@@ -49,7 +50,7 @@ pub fn Blank(title: &'static str, text: String) -> impl IntoView {
     view! {
         <section class="blank">
             <Icon name="search" />
-            <h2>{title}</h2>
+            <h1>{title}</h1>
             <p>{text}</p>
             <p>
                 <a class="button" href="/chatgxy" rel="external">

@@ -113,7 +113,9 @@ impl Notes {
 
     fn push(self, text: String, undo: Option<Callback<()>>) {
         let stay = if undo.is_some() { UNDO_MS } else { NOTE_MS };
-        let id = self.toasts.with_untracked(|all| all.last().map_or(0, |last| last.id + 1));
+        let next = |all: &Vec<Toast>| all.last().map_or(0, |last| last.id + 1);
+        // Without a page there is nobody to tell.
+        let Some(id) = self.toasts.try_with_untracked(next) else { return };
         self.toasts.update(|all| all.push(Toast { id, text, undo }));
         set_timeout(move || self.dismiss(id), std::time::Duration::from_millis(stay));
     }

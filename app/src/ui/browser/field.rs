@@ -1,20 +1,30 @@
 //! Text fields whose text belongs to the browser until the page is alive: what is typed before that is kept.
 
+#[cfg(feature = "hydrate")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use leptos::html::{Input, Textarea};
 use leptos::prelude::*;
+
+/// Whether a composer of this page has been alive before.
+#[cfg(feature = "hydrate")]
+static ALIVE: AtomicBool = AtomicBool::new(false);
 
 /// The text of a composer, kept per conversation.
 #[allow(unused_variables, reason = "the server keeps no drafts")]
 pub fn draft(area: NodeRef<Textarea>, name: String) -> RwSignal<String> {
     let text = RwSignal::new(String::new());
+    let keeper = super::storage::drafts();
+    let stored = keeper.text(&name);
     #[cfg(feature = "hydrate")]
     {
-        let keeper = super::storage::drafts();
-        let stored = keeper.text(&name);
         Effect::new(move |_| {
             let Some(element) = area.get() else { return };
-            let typed = element.value();
+            // The first one may hold what was typed before the page was alive. A later one may be the same element once more, and
+            // still hold the text of another conversation.
+            let typed = if ALIVE.swap(true, Ordering::Relaxed) { String::new() } else { element.value() };
             let begin = if typed.is_empty() { stored.clone() } else { typed };
+            keeper.keep(&name, &begin);
             element.set_value(&begin);
             text.set(begin);
             grow(&element);
@@ -49,13 +59,15 @@ pub fn fill_from(area: NodeRef<Textarea>, text: RwSignal<String>, offered: RwSig
     });
 }
 
-/// Replaces the text.
+/// Replaces the text, as if it had been typed.
 pub fn write(area: NodeRef<Textarea>, text: RwSignal<String>, new: &str) {
     text.set(new.to_owned());
     #[cfg(feature = "hydrate")]
     if let Some(element) = area.get_untracked() {
         element.set_value(new);
-        grow(&element);
+        if let Ok(input) = web_sys::Event::new("input") {
+            let _ = element.dispatch_event(&input);
+        }
     }
     #[cfg(not(feature = "hydrate"))]
     let _ = area;

@@ -56,6 +56,17 @@ pub fn stick_to_bottom(outer: NodeRef<Div>, inner: NodeRef<Div>) -> Stick {
     Stick { at_bottom, jump }
 }
 
+/// Lets more come in above without moving what is seen: called right before it is put in.
+pub fn hold_place(outer: NodeRef<Div>) {
+    #[cfg(feature = "hydrate")]
+    if let Some(view) = outer.try_get_untracked().flatten() {
+        let below = view.scroll_height() - view.scroll_top();
+        request_animation_frame(move || view.set_scroll_top(view.scroll_height() - below));
+    }
+    #[cfg(not(feature = "hydrate"))]
+    let _ = outer;
+}
+
 #[cfg(feature = "hydrate")]
 fn to_end(outer: NodeRef<Div>) {
     if let Some(view) = outer.try_get_untracked().flatten() {

@@ -10,14 +10,36 @@ use leptos::prelude::*;
 use crate::model::ids::UserId;
 
 #[cfg(feature = "hydrate")]
-use gloo_storage::{LocalStorage, SessionStorage, Storage};
-
-#[cfg(feature = "hydrate")]
 const THEME: &str = "chatgxy-theme";
 #[cfg(feature = "hydrate")]
 const PANEL: &str = "chatgxy-history";
 #[cfg(feature = "hydrate")]
 const DRAFTS: &str = "chatgxy-drafts";
+
+/// What is kept for the browser; `None` where that is switched off.
+#[cfg(feature = "hydrate")]
+fn local() -> Option<web_sys::Storage> {
+    window().local_storage().ok().flatten()
+}
+
+/// What is kept for the tab; `None` where that is switched off.
+#[cfg(feature = "hydrate")]
+fn session() -> Option<web_sys::Storage> {
+    window().session_storage().ok().flatten()
+}
+
+#[cfg(feature = "hydrate")]
+fn get<T: serde::de::DeserializeOwned>(storage: Option<web_sys::Storage>, name: &str) -> Option<T> {
+    let text = storage?.get_item(name).ok().flatten()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(feature = "hydrate")]
+fn set<T: serde::Serialize + ?Sized>(storage: Option<web_sys::Storage>, name: &str, value: &T) {
+    if let (Some(storage), Ok(text)) = (storage, serde_json::to_string(value)) {
+        let _ = storage.set_item(name, &text);
+    }
+}
 
 /// Light or dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +77,7 @@ pub fn theme() -> RwSignal<Theme> {
     let theme = RwSignal::new(Theme::System);
     #[cfg(feature = "hydrate")]
     Effect::new(move |_| {
-        let kept = LocalStorage::get::<String>(THEME).unwrap_or_default();
+        let kept = get::<String>(local(), THEME).unwrap_or_default();
         let kept = [Theme::Light, Theme::Dark].into_iter().find(|theme| theme.name() == kept);
         if let Some(kept) = kept {
             theme.set(kept);
@@ -69,7 +91,7 @@ pub fn set_theme(signal: RwSignal<Theme>, theme: Theme) {
     signal.set(theme);
     #[cfg(feature = "hydrate")]
     {
-        let _ = LocalStorage::set(THEME, theme.name());
+        set(local(), THEME, theme.name());
         if let Some(root) = document().document_element() {
             let _ = match theme {
                 Theme::System => root.remove_attribute("data-theme"),
@@ -113,7 +135,7 @@ pub fn history_panel() -> RwSignal<HistoryPanel> {
     provide_context(Panel(panel));
     #[cfg(feature = "hydrate")]
     Effect::new(move |_| {
-        if LocalStorage::get::<String>(PANEL).is_ok_and(|kept| kept == HistoryPanel::Closed.name()) {
+        if get::<String>(local(), PANEL).is_some_and(|kept| kept == HistoryPanel::Closed.name()) {
             panel.set(HistoryPanel::Closed);
         }
     });
@@ -124,7 +146,7 @@ pub fn history_panel() -> RwSignal<HistoryPanel> {
 pub fn set_history_panel(signal: RwSignal<HistoryPanel>, panel: HistoryPanel) {
     signal.set(panel);
     #[cfg(feature = "hydrate")]
-    let _ = LocalStorage::set(PANEL, panel.name());
+    set(local(), PANEL, panel.name());
 }
 
 /// After a conversation was chosen: a panel above it goes, a column beside it stays.
@@ -137,7 +159,6 @@ pub fn settle_history_panel(signal: RwSignal<HistoryPanel>) {
 /// Unsent text by conversation, of one person.
 #[derive(Clone, Copy)]
 pub struct Drafts {
-    #[cfg_attr(not(feature = "hydrate"), expect(dead_code, reason = "the server keeps no drafts"))]
     kept: StoredValue<Option<(UserId, BTreeMap<String, String>)>>,
 }
 
@@ -160,14 +181,13 @@ impl Drafts {
         #[cfg(feature = "hydrate")]
         self.kept.update_value(|kept| {
             if kept.as_ref().is_none_or(|(owner, _)| *owner != user) {
-                let stored = SessionStorage::get::<(UserId, BTreeMap<String, String>)>(DRAFTS).ok();
+                let stored = get::<(UserId, BTreeMap<String, String>)>(session(), DRAFTS);
                 *kept = Some(stored.filter(|(owner, _)| *owner == user).unwrap_or((user, BTreeMap::new())));
             }
         });
     }
 
     /// The unsent text of a conversation.
-    #[cfg(feature = "hydrate")]
     pub fn text(self, name: &str) -> String {
         let text = |kept: &Option<(UserId, BTreeMap<String, String>)>| kept.as_ref().and_then(|(_, texts)| texts.get(name).cloned());
         self.kept.try_with_value(text).flatten().unwrap_or_default()
@@ -183,7 +203,7 @@ impl Drafts {
             } else {
                 texts.insert(name.to_owned(), text.to_owned());
             }
-            let _ = SessionStorage::set(DRAFTS, kept);
+            set(session(), DRAFTS, kept);
         });
     }
 }
@@ -191,5 +211,7 @@ impl Drafts {
 /// Forgets every word of the person.
 pub fn forget() {
     #[cfg(feature = "hydrate")]
-    SessionStorage::delete(DRAFTS);
+    if let Some(storage) = session() {
+        let _ = storage.remove_item(DRAFTS);
+    }
 }

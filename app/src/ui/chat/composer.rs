@@ -45,9 +45,10 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             return;
         }
         let same = outgoing.get_value().filter(|old| old.text == question);
+        let name = thread.name.get_value();
         let out = same.unwrap_or_else(|| Outgoing {
             text: question,
-            exchange: thread.name.with_value(|name| if name == NEW { ids::new() } else { name.clone() }),
+            exchange: if name == NEW { ids::new() } else { name.clone() },
             prompt_id: ids::new(),
         });
         outgoing.set_value(Some(out.clone()));
@@ -61,21 +62,26 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             match sent {
                 Ok(sent) => {
                     outgoing.try_set_value(None);
-                    let name = thread.name.try_get_value().unwrap_or_default();
-                    // What was typed meanwhile stays.
-                    if text.try_get_untracked().is_some_and(|now| now == question) {
-                        field::write(area, text, "");
-                        drafts.keep(&name, "");
+                    // What was typed meanwhile stays, with its conversation.
+                    let rest = Some(drafts.text(&name)).filter(|now| *now != question).unwrap_or_default();
+                    drafts.keep(&name, "");
+                    drafts.keep(sent.exchange.as_str(), &rest);
+                    tabs::tell();
+                    thread.list.refresh();
+                    // Whoever has gone to another conversation stays there.
+                    if text.try_get_untracked().is_none() {
+                        return;
                     }
                     thread.notes.announce("Generating");
-                    tabs::tell();
                     if name == NEW {
                         go(&format!("/chatgxy/{}", sent.exchange), NavigateOptions::default());
                     } else {
+                        if rest.is_empty() {
+                            field::write(area, text, "");
+                        }
                         thread.push(sent.view);
                         jump.run(());
                     }
-                    thread.list.refresh();
                 }
                 Err(why) => drop(error.try_set(format!("Not sent: {why} Your text is still here."))),
             }

@@ -161,11 +161,13 @@ fn Line(line: ExchangeSummary, name: Signal<String>, list: HistoryList, panel: R
     let go = use_navigate();
     let delete = move |_| {
         let go = go.clone();
+        // The line itself may be drawn anew meanwhile.
+        let uuid = uuid.get_value();
         spawn_local(async move {
-            match delete_exchange(uuid.get_value()).await {
+            match delete_exchange(uuid.clone()).await {
                 Ok(deleted_at) => {
-                    list.lines.update(|lines| lines.retain(|other| uuid.with_value(|uuid| other.uuid.as_str() != uuid)));
-                    if current.get_untracked() {
+                    list.lines.update(|lines| lines.retain(|other| other.uuid.as_str() != uuid));
+                    if name.try_get_untracked().is_some_and(|name| name == uuid) {
                         go(&format!("/chatgxy/{NEW}"), leptos_router::NavigateOptions::default());
                     }
                     tabs::tell();

@@ -146,9 +146,17 @@ pub fn ChatHead(title: String) -> impl IntoView {
             >
                 <Icon name="sidebar" />
             </a>
-            <h1 class="chat-title" title=title.clone()>
-                {title.clone()}
-            </h1>
+            {if title.is_empty() {
+                Either::Left(view! { <span class="chat-title"></span> })
+            } else {
+                Either::Right(
+                    view! {
+                        <h1 class="chat-title" title=title.clone()>
+                            {title.clone()}
+                        </h1>
+                    },
+                )
+            }}
             <a class="icon-button new-chat" href="/chatgxy/new" aria-label="New conversation" title="New conversation">
                 <Icon name="plus" />
             </a>

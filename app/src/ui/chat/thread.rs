@@ -71,7 +71,8 @@ impl Thread {
 
     fn merge(self, fresh: Conversation) {
         let Some(first) = fresh.turns.first().map(|view| view.turn.row) else { return };
-        let mut mine = self.turns.get_untracked();
+        // Nothing to do for a conversation that was left meanwhile.
+        let Some(mut mine) = self.turns.try_get_untracked() else { return };
         let is_known =
             |live: &LiveTurn| live.turn.with_untracked(|turn| turn.row) < first || fresh.turns.iter().any(|view| view.turn.id == live.id);
         let before = mine.len();
@@ -96,12 +97,13 @@ impl Thread {
         }
     }
 
-    fn load_earlier(self) {
+    fn load_earlier(self, view: NodeRef<html::Div>) {
         let (name, before) = (self.name.get_value(), self.turns.with_untracked(|turns| first_row(turns)));
         spawn_local(async move {
             match read_conversation(name, before).await {
                 Ok(page) => {
                     let more = i64::try_from(page.turns.len()).unwrap_or(0);
+                    scroll::hold_place(view);
                     self.offset.update(|offset| *offset = (*offset - more).max(0));
                     self.earlier.set(page.earlier);
                     self.turns.update(|turns| {
@@ -175,7 +177,7 @@ pub fn ConversationView(
                         href=move || format!("?before={}", thread.turns.with(|turns| first_row(turns).unwrap_or_default()))
                         on:click=move |event| {
                             event.prevent_default();
-                            thread.load_earlier();
+                            thread.load_earlier(outer);
                         }
                     >
                         "Show earlier turns"
