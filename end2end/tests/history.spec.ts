@@ -106,6 +106,35 @@ for (const [number, { call, act }] of CALLS.entries()) {
   });
 }
 
+test("a question that was sent while leaving its conversation is there later, and not in the composer", async ({ page, user, chat }) => {
+  await user.asked("other");
+  await chat.open(await user.asked("here"));
+  for (const leave of ["here", "new"]) {
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    await page.route("**/api/fn/chat/send", async (route) => {
+      await held;
+      await route.continue();
+    }, { times: 1 });
+    if (leave === "new") await chat.new.click();
+    await chat.composer.fill(`sent from ${leave}`);
+    const sent = page.waitForRequest("**/api/fn/chat/send");
+    await chat.composer.press("Enter");
+    const answered = (await sent).response();
+    await chat.follow("other");
+    release();
+    await answered;
+    await expect(chat.item(leave === "new" ? "sent from new" : "here")).toContainText(leave === "new" ? "1 turn" : "2 turns");
+    await expect(chat.title, "nobody is taken elsewhere").toHaveText("other");
+  }
+  await chat.follow("here");
+  await expect(chat.turn().prompt).toHaveText("sent from here");
+  await expect(chat.composer).toHaveValue("");
+  await chat.new.click();
+  await expect(chat.title).toHaveText("New conversation");
+  await expect(chat.composer).toHaveValue("");
+});
+
 test("a deleted conversation is gone at once, and Undo brings it back", async ({ page, user, chat }) => {
   await user.asked("keep me");
   const doomed = await user.asked("delete me");
