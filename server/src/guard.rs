@@ -47,7 +47,7 @@ fn comes_from_here(config: &Config, headers: &HeaderMap, uri: &Uri) -> bool {
     }
     let Some(origin) = headers.get(ORIGIN) else { return true };
     let Some((_, origin)) = origin.to_str().ok().and_then(|origin| origin.split_once("://")) else { return false };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).or_else(|| uri.authority().map(|host| host.as_str()));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).or_else(|| uri.authority().map(axum::http::uri::Authority::as_str));
     let public = config.public_url.as_ref().map(|url| url.authority.as_str());
     [host, public].into_iter().flatten().any(|own| own.eq_ignore_ascii_case(origin))
 }

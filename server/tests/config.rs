@@ -1,5 +1,7 @@
 //! The command line and the settings, on the real program.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 mod common;
 
 use std::io::{BufRead, BufReader, Write};

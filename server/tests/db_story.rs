@@ -1,5 +1,7 @@
 //! One story of the store, told on SQLite and on PostgreSQL: every function that touches the database, on both.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 mod common;
 
 use app::model::agent::AgentType;

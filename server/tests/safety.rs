@@ -1,5 +1,7 @@
 //! What keeps people safe from the first day, through the real router.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 mod common;
 
 use std::io::Read;

@@ -53,8 +53,8 @@ pub struct Conversation {
     pub summary: ExchangeSummary,
     /// The turns, oldest first, on the active branch.
     pub turns: Vec<TurnView>,
-    /// Whether there are turns before the first one here.
-    pub earlier: bool,
+    /// How many turns come before the first one here.
+    pub earlier: i64,
 }
 
 /// A turn together with its rendered text.

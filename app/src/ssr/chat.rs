@@ -95,6 +95,10 @@ pub async fn exchange(db: &Db, user: UserId, name: &str) -> Result<ExchangeSumma
 pub async fn conversation(db: &Db, engine: &Engine, user: UserId, name: &str, before: Option<i64>) -> Result<Conversation, AppError> {
     let summary = exchange(db, user, name).await?;
     let (turns, earlier) = db.turns(summary.id, before.map(TurnRow), WINDOW).await?;
+    let earlier = match turns.first() {
+        Some(first) if earlier => db.turns_before(summary.id, first.row).await?,
+        _ => 0,
+    };
     let mut views = Vec::with_capacity(turns.len());
     for turn in turns {
         views.push(engine.refresh(user, turn).await?);

@@ -26,7 +26,7 @@ async fn kill_9_in_mid_answer_loses_at_most_the_last_tick() {
             let safe = reader.grew.iter().rev().find(|(at, _)| killed.duration_since(*at) > LOST_AT_MOST).map_or(0, |(_, length)| *length);
             server.restart();
             let ada = ada.at(&server);
-            let ended = ada.follow(&turn, 0).await.to_end().await.turn;
+            let ended = ada.follow(&turn, 0).await.finish().await.turn;
             assert_eq!(ended.end(), Some(End::Interrupted(Interruption::Lost)), "{engine:?}");
             let (kept, sent) = (ended.text(), reader.view.turn.text());
             assert!(kept.len() >= safe, "{engine:?}: {} of {safe} bytes kept", kept.len());
@@ -61,7 +61,7 @@ async fn sigterm_lets_a_short_answer_finish() {
     let turn = ada.send("chat", "short stream").await;
     let mut reader = ada.follow(&turn, 0).await;
     reader.until_text(3).await;
-    let reading = tokio::spawn(reader.to_end());
+    let reading = tokio::spawn(reader.finish());
     let (server, code, took) = tokio::task::spawn_blocking(move || {
         let (code, took) = server.terminate();
         server.restart();
@@ -84,7 +84,7 @@ async fn sigterm_interrupts_a_long_answer_cleanly() {
         let turn = ada.send("chat", "slow").await;
         let mut reader = ada.follow(&turn, 0).await;
         reader.until_text(30).await;
-        let reading = tokio::spawn(reader.to_end());
+        let reading = tokio::spawn(reader.finish());
         let (server, code, took) = tokio::task::spawn_blocking(move || {
             let (code, took) = server.terminate();
             server.restart();

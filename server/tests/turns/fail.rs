@@ -49,7 +49,7 @@ async fn a_retry_asks_the_same_question_again_in_the_same_place() {
         assert_eq!(again.status(), StatusCode::OK);
         let again: TurnView = again.json().await.unwrap();
         assert_eq!((&again.turn.prompt, again.turn.attempt), (&failed.prompt, 2));
-        ada.follow(&again.turn, 0).await.to_end().await;
+        ada.follow(&again.turn, 0).await.finish().await;
         let ids: Vec<_> = ada.turns("chat").await.into_iter().map(|view| view.turn.id).collect();
         assert_eq!((ids.len(), &ids[1]), (2, &again.turn.id));
         assert_eq!(ada.call("chat/retry", &[("turn", failed.id.as_str())]).await.status(), StatusCode::CONFLICT);
@@ -85,7 +85,7 @@ async fn stop_ends_it_within_a_second_in_every_phase_and_keeps_the_text() {
             assert_eq!(ada.call("chat/stop", &[("turn", turn.id.as_str())]).await.status(), StatusCode::OK, "stop is idempotent");
         }
         let had = reader.view.turn.text();
-        let ended = reader.to_end().await.turn;
+        let ended = reader.finish().await.turn;
         assert!(begun.elapsed() < Duration::from_secs(1), "{question}: {:?}", begun.elapsed());
         assert_eq!(ended.end(), Some(End::Interrupted(Interruption::ByUser)));
         assert!(ended.text().starts_with(&had));
@@ -102,7 +102,7 @@ async fn two_thousand_pieces_survive_a_stop_whole() {
     let mut reader = ada.follow(&turn, 0).await;
     reader.until_text(2_000).await;
     ada.call("chat/stop", &[("turn", turn.id.as_str())]).await;
-    let ended = reader.to_end().await.turn;
+    let ended = reader.finish().await.turn;
     assert!(ended.text().len() >= 2_000);
     assert_eq!(ada.turns("chat").await[0].turn, ended);
 }

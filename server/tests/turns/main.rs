@@ -1,5 +1,7 @@
 //! What is promised of a turn, from Send to rest, shown on real server processes over HTTP.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;

@@ -20,7 +20,7 @@ async fn a_conversation_is_asked_answered_and_found_again() {
         assert!(turn.usage.output > 0 && turn.took_ms().is_some());
         ada.ask("chat", "think about it").await;
         let found = ada.conversation("chat").await;
-        assert_eq!((found.summary.title.as_str(), found.summary.turn_count, found.earlier), ("quick one", 2, false));
+        assert_eq!((found.summary.title.as_str(), found.summary.turn_count, found.earlier), ("quick one", 2, 0));
         let texts: Vec<_> = found.turns.iter().map(|view| view.turn.text()).collect();
         assert_eq!(texts, ["A quick answer.", "So be it."]);
         assert_eq!(found.turns[0].turn.reply.suggestions[0].description, "Read on");
@@ -51,7 +51,7 @@ async fn the_same_prompt_twice_makes_one_turn_and_equal_words_make_two() {
         assert_eq!(ada.try_send("chat", "same", "quick").await.status(), StatusCode::OK);
         let turns = ada.turns("chat").await;
         let last = turns.last().unwrap().turn.clone();
-        ada.follow(&last, 0).await.to_end().await;
+        ada.follow(&last, 0).await.finish().await;
     }
     assert_eq!(ada.turns("chat").await.len(), 2, "dedupe goes by id, not by text");
 }
@@ -158,7 +158,7 @@ async fn deleting_a_conversation_stops_its_answer_and_can_be_undone() {
     let turn = ada.send("chat", "slow").await;
     let reader = ada.follow(&turn, 0).await;
     let deleted_at: i64 = ada.call("chat/delete", &[("name", "chat")]).await.json().await.unwrap();
-    assert_eq!(reader.to_end().await.turn.state_name(), "interrupted");
+    assert_eq!(reader.finish().await.turn.state_name(), "interrupted");
     assert_eq!(ada.call("chat/conversation", &[("name", "chat")]).await.status(), StatusCode::NOT_FOUND);
     let key = deleted_at.to_string();
     assert_eq!(ada.call("chat/restore", &[("deleted_at", key.as_str())]).await.status(), StatusCode::OK);
@@ -173,10 +173,10 @@ async fn a_long_conversation_is_read_in_windows() {
         ada.ask("chat", &format!("quick {n}")).await;
     }
     let last = ada.conversation("chat").await;
-    assert_eq!((last.turns.len(), last.earlier, last.summary.turn_count), (30, true, 35));
+    assert_eq!((last.turns.len(), last.earlier, last.summary.turn_count), (30, 5, 35));
     let before = last.turns[0].turn.row.to_string();
     let rest = ada.call("chat/conversation", &[("name", "chat"), ("before", before.as_str())]).await;
     let rest: app::model::exchange::Conversation = rest.json().await.unwrap();
     let questions: Vec<_> = rest.turns.iter().map(|view| view.turn.prompt.text.clone()).collect();
-    assert_eq!((questions, rest.earlier), ((0..5).map(|n| format!("quick {n}")).collect(), false));
+    assert_eq!((questions, rest.earlier), ((0..5).map(|n| format!("quick {n}")).collect(), 0));
 }

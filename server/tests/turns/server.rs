@@ -240,7 +240,7 @@ impl Person {
     /// Sends a question and waits for the end of its answer.
     pub async fn ask(&self, exchange: &str, query: &str) -> Turn {
         let turn = self.send(exchange, query).await;
-        self.follow(&turn, 0).await.to_end().await.turn
+        self.follow(&turn, 0).await.finish().await.turn
     }
 
     pub async fn conversation(&self, exchange: &str) -> Conversation {
@@ -342,7 +342,7 @@ impl Reader {
     }
 
     /// Reads to the end, which comes exactly once and last.
-    pub async fn to_end(mut self) -> TurnView {
+    pub async fn finish(mut self) -> TurnView {
         while self.next().await.is_some() {}
         assert_eq!(self.ends, 1, "exactly one end");
         assert!(self.view.turn.is_ended());

@@ -15,7 +15,7 @@ async fn prefix_and_tail_are_what_an_undisturbed_reader_has() {
         let server = Server::start(Setting::on(Engine::Sqlite)).await;
         let ada = server.person("ada@x.org");
         let turn = ada.send("chat", question).await;
-        let undisturbed = tokio::spawn(ada.follow(&turn, 0).await.to_end());
+        let undisturbed = tokio::spawn(ada.follow(&turn, 0).await.finish());
         let mut early = ada.follow(&turn, 0).await;
         early.until_text(40).await;
         // A reload: the page as the server renders it now, then the stream from there.
@@ -23,7 +23,7 @@ async fn prefix_and_tail_are_what_an_undisturbed_reader_has() {
         assert!(page.turn.text().len() >= 40 && !page.turn.is_ended());
         let mut late = ada.follow(&page.turn, page.turn.seq).await;
         late.view = page;
-        let (late, early, undisturbed) = (late.to_end().await, early.to_end().await, undisturbed.await.unwrap());
+        let (late, early, undisturbed) = (late.finish().await, early.finish().await, undisturbed.await.unwrap());
         let stored = ada.turns("chat").await.pop().unwrap();
         for view in [&late, &early, &undisturbed] {
             assert_eq!((&view.turn, &view.html), (&stored.turn, &stored.html), "{question}");
@@ -51,10 +51,10 @@ async fn a_reconnect_goes_on_after_its_last_event_id_and_an_overlap_is_harmless(
         }
     };
     assert!(matches!(events, Frame::Events { first, .. } if first == last_id + 1), "{events:?}");
-    let whole = again.to_end().await;
+    let whole = again.finish().await;
     let mut overlap = ada.follow(&turn, 0).await;
     overlap.view = TurnView { turn: whole.turn.clone(), html: Vec::new() };
-    assert_eq!(overlap.to_end().await.turn, whole.turn);
+    assert_eq!(overlap.finish().await.turn, whole.turn);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_reader_who_knows_more_than_the_server_is_given_the_whole_turn() {
     let answer = ada.get(&format!("/chatgxy/turns/{}/events?after=99999", turn.id)).await;
     let mut ahead = Reader::new(answer, TurnView { turn: turn.clone(), html: Vec::new() });
     assert!(matches!(ahead.next().await, Some(Frame::Snapshot { .. })));
-    assert_eq!(ahead.to_end().await.turn, reader.to_end().await.turn);
+    assert_eq!(ahead.finish().await.turn, reader.finish().await.turn);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_turn_that_is_over_is_given_whole_with_its_one_end() {
     let ada = server.person("ada@x.org");
     let turn = ada.ask("chat", "markdown").await;
     for after in [0, 3, 10_000] {
-        let view = ada.follow(&turn, after).await.to_end().await;
+        let view = ada.follow(&turn, after).await.finish().await;
         assert_eq!(view.turn, turn);
         assert!(view.html.iter().flatten().any(|block| block.contains("<h1>")), "{:?}", view.html);
     }
@@ -90,7 +90,7 @@ async fn closing_every_reader_stops_nothing() {
     let mut reader = ada.follow(&turn, 0).await;
     reader.until_text(3).await;
     drop(reader);
-    let whole = ada.follow(&turn, 0).await.to_end().await;
+    let whole = ada.follow(&turn, 0).await.finish().await;
     assert_eq!(whole.turn.text(), "one two three four five six seven eight");
 }
 
@@ -102,7 +102,7 @@ async fn a_reader_who_does_not_read_holds_nothing_back() {
     let idle = ada.get(&format!("/chatgxy/turns/{}/events", turn.id)).await;
     let other = ada.send("other", "letters").await;
     let (one, two) = tokio::join!(ada.follow(&turn, 0), ada.follow(&other, 0));
-    let (one, two) = tokio::join!(one.to_end(), two.to_end());
+    let (one, two) = tokio::join!(one.finish(), two.finish());
     assert_eq!(one.turn.text(), two.turn.text());
     drop(idle);
 }
@@ -112,7 +112,7 @@ async fn twelve_readers_of_one_turn_see_the_same() {
     let server = Server::start(Setting::on(Engine::Sqlite)).await;
     let ada = server.person("ada@x.org");
     let turn = ada.send("chat", "markdown").await;
-    let readers = futures::future::join_all((0..12).map(|_| async { ada.follow(&turn, 0).await.to_end().await })).await;
+    let readers = futures::future::join_all((0..12).map(|_| async { ada.follow(&turn, 0).await.finish().await })).await;
     assert!(readers.windows(2).all(|pair| pair[0] == pair[1]));
 }
 

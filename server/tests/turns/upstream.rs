@@ -106,7 +106,7 @@ async fn stop_ends_the_providers_call_within_a_second() {
         assert!(begun.elapsed() < Duration::from_secs(1), "the provider still answers");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let ended = reader.to_end().await.turn;
+    let ended = reader.finish().await.turn;
     assert_eq!(ended.end(), Some(End::Interrupted(Interruption::ByUser)));
     assert_eq!(upstream.stats().await["cancelled"], 1);
 }

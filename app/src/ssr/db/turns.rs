@@ -32,6 +32,7 @@ const TOUCH_EXCHANGE: &str = "update chat_exchange set updated_at = $2 where id 
 const RETIRE: &str = "update chat_exchange_message set active = 0 where id = $1";
 const WINDOW: &str = "select id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state \
      from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2 order by id desc limit $3";
+const COUNT_BEFORE: &str = "select count(*) from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2";
 const HISTORY: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      e.id as exchange_id, e.uuid as exchange_uuid, e.title, e.agent_type, e.updated_at, e.turn_count \
      from chat_exchange e join chat_exchange_message m on m.id = \
@@ -66,6 +67,7 @@ pub(super) const ALL: &[&str] = &[
     TOUCH_EXCHANGE,
     RETIRE,
     WINDOW,
+    COUNT_BEFORE,
     HISTORY,
     ONE,
     LIVE_OF_USER,
@@ -368,6 +370,11 @@ impl Db {
         let earlier = rows.len() > limit;
         let turns = rows.into_iter().take(limit).rev().filter_map(|row| Some(row.turn()?.0)).collect();
         Ok((turns, earlier))
+    }
+
+    /// How many turns of the active branch come before a row.
+    pub async fn turns_before(&self, exchange: ExchangeId, row: TurnRow) -> Result<i64, AppError> {
+        Ok(on_reader!(self, db => sqlx::query_scalar(COUNT_BEFORE).bind(exchange.0).bind(row.0).fetch_one(db).await?))
     }
 
     /// A person's latest general conversations, each with its first turn. A row that cannot be read is left out, alone.

@@ -77,7 +77,7 @@ async fn follow_live(live: Arc<Live>, mut after: Seq, tx: mpsc::Sender<Frame>) {
             }
             News::Whole(view) => {
                 after = view.turn.seq;
-                if tx.send(Frame::Snapshot { view: Box::new(view) }).await.is_err() {
+                if tx.send(Frame::Snapshot { view }).await.is_err() {
                     return;
                 }
             }

@@ -43,7 +43,7 @@ pub(super) enum News {
     /// The events after that place, maybe none.
     Events { first: Seq, events: Vec<TurnEvent> },
     /// The events do not lead on from there; here is all of it.
-    Whole(TurnView),
+    Whole(Box<TurnView>),
 }
 
 impl Live {
@@ -109,7 +109,7 @@ impl Live {
         let ended = state.turn.is_ended();
         let skip = usize::try_from(after).unwrap_or(usize::MAX);
         let news = if state.replaced || skip > state.events.len() {
-            News::Whole(state.view())
+            News::Whole(Box::new(state.view()))
         } else {
             News::Events { first: after + 1, events: state.events[skip..].to_vec() }
         };
@@ -144,7 +144,7 @@ impl State {
         self.html.update(&self.turn);
         TurnView {
             turn: self.turn.clone(),
-            html: self.html.blocks.iter().map(|part| part.iter().map(|block| block.to_string()).collect()).collect(),
+            html: self.html.blocks.iter().map(|part| part.iter().map(ToString::to_string).collect()).collect(),
         }
     }
 }
@@ -201,7 +201,7 @@ impl LiveHtml {
 impl From<Turn> for TurnView {
     fn from(turn: Turn) -> Self {
         let html = turn.parts.iter().map(|part| match part {
-            Part::Text { text } => render::blocks(text).iter().map(|block| block.to_string()).collect(),
+            Part::Text { text } => render::blocks(text).iter().map(ToString::to_string).collect(),
             _ => Vec::new(),
         });
         Self { html: html.collect(), turn }

@@ -15,7 +15,7 @@ use crate::ssr::db::message::StoredMessage;
 use crate::ssr::db::writer::{EndWrite, Write};
 
 /// How long deleted conversations can be brought back by an operator before they are removed for good.
-const BIN: Duration = Duration::from_secs(24 * 60 * 60);
+const BIN: Duration = Duration::from_hours(24);
 
 /// Works until the engine is gone.
 pub(super) async fn run(inner: Weak<Inner>) {

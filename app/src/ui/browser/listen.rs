@@ -36,10 +36,10 @@ fn on_click(event: web_sys::Event) {
     let Some(target) = event.target().and_then(|target| target.dyn_into::<web_sys::Element>().ok()) else { return };
     if let Ok(Some(button)) = target.closest(".code-copy") {
         copy_code(&button);
-    } else if let Ok(Some(link)) = target.closest(".image-link") {
-        if load_image(&link) {
-            event.prevent_default();
-        }
+    } else if let Ok(Some(link)) = target.closest(".image-link")
+        && load_image(&link)
+    {
+        event.prevent_default();
     }
 }
 

@@ -23,7 +23,6 @@ pub struct Thread {
     pub name: StoredValue<String>,
     /// The turns on screen, oldest first.
     pub turns: RwSignal<Vec<LiveTurn>>,
-    earlier: RwSignal<bool>,
     /// How many turns come before the first one on screen.
     offset: RwSignal<i64>,
     /// Notes and announcements.
@@ -102,10 +101,8 @@ impl Thread {
         spawn_local(async move {
             match read_conversation(name, before).await {
                 Ok(page) => {
-                    let more = i64::try_from(page.turns.len()).unwrap_or(0);
                     scroll::hold_place(view);
-                    self.offset.update(|offset| *offset = (*offset - more).max(0));
-                    self.earlier.set(page.earlier);
+                    self.offset.set(page.earlier);
                     self.turns.update(|turns| {
                         let mut all: Vec<_> = page.turns.into_iter().map(LiveTurn::new).collect();
                         all.append(turns);
@@ -134,17 +131,14 @@ pub fn ConversationView(
 ) -> impl IntoView {
     let (summary, turns, earlier) = match loaded {
         Some(loaded) => (Some(loaded.summary), loaded.turns, loaded.earlier),
-        None => (None, Vec::new(), false),
+        None => (None, Vec::new(), 0),
     };
-    let count = summary.as_ref().map_or(0, |summary| summary.turn_count);
     let title = summary.map_or_else(|| "New conversation".to_owned(), |summary| summary.title);
     let turns: Vec<_> = turns.into_iter().map(LiveTurn::new).collect();
-    let shown = i64::try_from(turns.len()).unwrap_or(0);
     let thread = Thread {
         name: StoredValue::new(name),
         turns: RwSignal::new(turns),
-        earlier: RwSignal::new(earlier),
-        offset: RwSignal::new((count - shown).max(0)),
+        offset: RwSignal::new(earlier),
         notes,
         list,
         filled: RwSignal::new(None),
@@ -173,7 +167,7 @@ pub fn ConversationView(
                     <a
                         class="button earlier"
                         data-kind="quiet"
-                        hidden=move || !thread.earlier.get()
+                        hidden=move || thread.offset.get() == 0
                         href=move || format!("?before={}", thread.turns.with(|turns| first_row(turns).unwrap_or_default()))
                         on:click=move |event| {
                             event.prevent_default();
