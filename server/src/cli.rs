@@ -107,9 +107,9 @@ fn start_log(config: &Config) -> Result<(), Failed> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if io::stderr().is_terminal() {
-        log.compact().init()
+        log.compact().init();
     } else {
-        log.json().init()
+        log.json().init();
     }
     Ok(())
 }
