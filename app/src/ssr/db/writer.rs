@@ -1,4 +1,4 @@
-//! Group commit: the events of all running turns go through one task, which commits them together every 50 ms at the latest.
+//! Group commit: the events of all running turns go through one task, which commits them together every 40 ms at the latest.
 //!
 //! The end of a turn is in the same queue, so order holds, and flushes at once. A turn that ends in the batch that holds its
 //! events needs none of them: its row then says everything.
@@ -18,7 +18,7 @@ use crate::model::event::{Seq, TurnEvent};
 use crate::model::ids::{Millis, TurnRow};
 
 /// Longest wait of an event for its commit. With the time of one commit this keeps a crash's loss under 60 ms of text.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(40);
 /// How long a failing store is tried again before the turns are told.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Queue length; a full one holds the turns back.
