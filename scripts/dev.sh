@@ -11,9 +11,9 @@ server=
 
 build() {
   scripts/cargo.sh build -p site &&
-    scripts/cargo.sh build -p server &&
     scripts/cargo.sh build -p frontend --target "$wasm_target" &&
-    "$CARGO_TARGET_DIR/debug/site" --dev "$CARGO_TARGET_DIR/$wasm_target/debug/frontend.wasm" style public "$site"
+    "$CARGO_TARGET_DIR/debug/site" --dev "$CARGO_TARGET_DIR/$wasm_target/debug/frontend.wasm" style public "$site" &&
+    scripts/cargo.sh build -p server
 }
 
 restart() {

@@ -8,8 +8,10 @@ fn main() {
     let site = env::var_os("CHATGXY_SITE_DIR").map_or_else(|| target_dir().join("site"), PathBuf::from);
     // The embedding macro refuses a directory that does not exist; the server itself says what is missing when it starts.
     fs::create_dir_all(&site).expect("the directory of the site can be made");
-    // Its manifest changes whenever a file of the site does.
-    println!("cargo::rerun-if-changed={}", site.join("site.json").display());
+    // A release binary holds the site, whose manifest changes whenever a file of it does; a debug one reads it from disk.
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+        println!("cargo::rerun-if-changed={}", site.join("site.json").display());
+    }
     println!("cargo::rustc-env=CHATGXY_SITE_DIR={}", site.display());
 }
 
