@@ -101,6 +101,12 @@ export class Person {
     return messages.filter((message) => message.role === "assistant").map((message) => message.content);
   }
 
+  /** A new key, for programs. */
+  async key(): Promise<string> {
+    const made = (await this.#call("account/create-key", { name: "test" })) as { secret: string };
+    return made.secret;
+  }
+
   async #call(name: string, form: Record<string, string>): Promise<unknown> {
     const response = await this.request.post(`${this.url}/api/fn/${name}`, { form, headers: { accept: "application/json" } });
     expect(response.status(), await response.text()).toBe(200);

@@ -9,18 +9,26 @@ use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use app::api::chat::Sent;
 use app::model::agent::AgentType;
 use app::model::event::TurnEvent;
+use app::model::exchange::Conversation;
+use app::model::frame::Frame;
 use app::model::ids::{PromptId, TurnId, TurnRow};
 use app::model::turn::{Prompt, Turn};
 use app::ssr::render;
 
 const CONNECTIONS: usize = 16;
-const RULES: &str = "fallback: {content: \"Use fastp: it trims adapters of paired reads by itself and writes a report.\"}\n";
+const CRASHES: u64 = 10;
+const RULES: &str = r#"
+rules:
+  - {match: {query: "^letters"}, response: {content: "LETTERS"}, stream: {chunk_chars: 1, delay_ms: 2}}
+fallback: {content: "Use fastp: it trims adapters of paired reads by itself and writes a report."}
+"#;
 
 fn main() {
     let binary = binary();
@@ -73,7 +81,17 @@ impl Table {
 struct Server {
     child: Child,
     base: String,
-    dir: tempfile::TempDir,
+    /// There until the next server takes it over.
+    dir: Option<tempfile::TempDir>,
+}
+
+impl Server {
+    /// As the power would; gives the data that is left.
+    fn kill(mut self) -> tempfile::TempDir {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.dir.take().unwrap()
+    }
 }
 
 impl Drop for Server {
@@ -97,15 +115,19 @@ fn command(binary: &Path, dir: &Path, port: u16) -> Command {
     command
 }
 
-/// Starts it and waits until it answers; gives how long that took.
+/// Starts it on a new database and waits until it answers; gives how long that took.
 async fn start(binary: &Path) -> (Server, Duration) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("rules.yml"), RULES).unwrap();
+    std::fs::write(dir.path().join("rules.yml"), RULES.replace("LETTERS", &"letters ".repeat(1_000))).unwrap();
+    start_in(binary, dir).await
+}
+
+async fn start_in(binary: &Path, dir: tempfile::TempDir) -> (Server, Duration) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let begun = Instant::now();
     let child = command(binary, dir.path(), port).spawn().unwrap();
     let base = format!("http://127.0.0.1:{port}");
-    let server = Server { child, base, dir };
+    let server = Server { child, base, dir: Some(dir) };
     let http = reqwest::Client::new();
     while http.get(format!("{}/healthz", server.base)).send().await.is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the server does not come up");
@@ -116,7 +138,12 @@ async fn start(binary: &Path) -> (Server, Duration) {
 
 fn key(binary: &Path, server: &Server) -> String {
     let run = |args: &[&str], input: &str| {
-        let mut child = command(binary, server.dir.path(), 0).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command(binary, server.dir.as_ref().unwrap().path(), 0)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
@@ -188,7 +215,7 @@ async fn product(binary: &Path, table: &mut Table) {
     let key = key(binary, &server);
     tokio::time::sleep(Duration::from_secs(1)).await;
     table.row("resident memory at rest", memory(server.child.id()), "MB", Some(60.0), String::new());
-    first_load(&server, table).await;
+    first_load(&server, &key, table).await;
 
     // A conversation of 200 turns, and many of one.
     let http = reqwest::Client::new();
@@ -215,24 +242,79 @@ async fn product(binary: &Path, table: &mut Table) {
     let messages = load(&server, &key, 5_000, move |http, _| http.get(&url)).await;
     table.row("conversation of 200 turns, CPU", messages.cpu_ms, "ms", Some(0.7), rate(&messages));
     table.row("resident memory after that load", memory(server.child.id()), "MB", None, String::new());
+    drop(server);
+    crash(binary, table).await;
 }
 
-/// What a browser with an empty cache loads for the sign-in page, which holds the whole client.
-async fn first_load(server: &Server, table: &mut Table) {
-    let http = reqwest::Client::new();
-    let fetch = |path: String| {
-        let request = http.get(format!("{}{path}", server.base)).header("accept-encoding", "br").header("accept", "text/html,*/*");
-        async move { request.send().await.unwrap().bytes().await.unwrap() }
-    };
-    let page = http.get(format!("{}/login", server.base)).header("accept", "text/html").send().await.unwrap().text().await.unwrap();
-    let mut bytes = fetch("/login".into()).await.len() + fetch("/icons.svg".into()).await.len();
-    let start = page.find("/pkg/").unwrap();
-    let pkg: String = page[start..].chars().take_while(|c| *c != '"' && *c != '\'').collect();
-    let (pkg, _) = pkg.rsplit_once('/').unwrap();
-    for file in ["chatgxy.js", "chatgxy_bg.wasm", "chatgxy.css"] {
-        bytes += fetch(format!("{pkg}/{file}")).await.len();
+/// How much of an answer, in time, `kill -9` takes away: the worst of several, each killed at another moment.
+async fn crash(binary: &Path, table: &mut Table) {
+    let (mut server, _) = start(binary).await;
+    let key = key(binary, &server);
+    let mut worst = Duration::ZERO;
+    for round in 0..CRASHES {
+        let http = reqwest::Client::new();
+        let request = |url: String| http.post(url).header("x-api-key", &key).header("content-type", "application/x-www-form-urlencoded");
+        let sent = request(format!("{}/api/fn/chat/send", server.base)).body(format!("exchange=chat{round}&query=letters")).send().await;
+        let turn = sent.unwrap().json::<Sent>().await.unwrap().view.turn;
+        let events = format!("{}/chatgxy/turns/{}/events?after=0", server.base, turn.id);
+        let answer = http.get(events).header("x-api-key", &key).send().await.unwrap();
+        // When each length of the answer reached its reader.
+        let grew = Arc::new(Mutex::new(Vec::new()));
+        let reading = tokio::spawn(read(answer, turn, grew.clone()));
+        tokio::time::sleep(Duration::from_millis(700 + 37 * round)).await;
+        let dir = server.kill();
+        let killed = Instant::now();
+        reading.await.unwrap();
+        server = start_in(binary, dir).await.0;
+        let found = request(format!("{}/api/fn/chat/conversation", server.base)).body(format!("name=chat{round}")).send().await;
+        let kept = found.unwrap().json::<Conversation>().await.unwrap().turns[0].turn.text().len();
+        let grew = grew.lock().unwrap();
+        assert!(grew.len() > 10, "the answer had begun");
+        if let Some((at, _)) = grew.iter().find(|(_, length)| *length > kept) {
+            worst = worst.max(killed.duration_since(*at));
+        }
     }
-    table.row("first load, compressed, WASM included", bytes as f64 / 1e3, "kB", Some(350.0), String::new());
+    let more = format!("worst of {CRASHES}, by the reader's clock");
+    table.row("answer lost by kill -9 in its middle", worst.as_secs_f64() * 1e3, "ms", Some(60.0), more);
+}
+
+/// Follows a turn until the connection breaks.
+async fn read(mut answer: reqwest::Response, mut turn: Turn, grew: Arc<Mutex<Vec<(Instant, usize)>>>) {
+    let mut buffer = String::new();
+    while let Ok(Some(bytes)) = answer.chunk().await {
+        buffer.push_str(std::str::from_utf8(&bytes).unwrap());
+        while let Some((message, rest)) = buffer.split_once("\n\n") {
+            let frame = message.lines().find_map(|line| line.strip_prefix("data:")).map(|data| serde_json::from_str(data).unwrap());
+            match frame {
+                Some(Frame::Events { first, events }) => {
+                    for (seq, event) in (first..).zip(&events) {
+                        turn.apply(seq, event).unwrap();
+                    }
+                }
+                Some(Frame::Snapshot { view }) => turn = view.turn,
+                _ => {}
+            }
+            grew.lock().unwrap().push((Instant::now(), turn.text().len()));
+            buffer = rest.to_owned();
+        }
+    }
+}
+
+/// What a browser with an empty cache loads for the chat: page, client, style and icons, without headers (the browser tests count them too).
+async fn first_load(server: &Server, key: &str, table: &mut Table) {
+    let http = reqwest::Client::new();
+    let get = |path: &str| http.get(format!("{}{path}", server.base)).header("x-api-key", key).header("accept", "text/html,*/*");
+    let page = get("/chatgxy/new").send().await.unwrap().text().await.unwrap();
+    let (_, rest) = page.split_once("/pkg/").unwrap();
+    let pkg = format!("/pkg/{}", rest.split('/').next().unwrap());
+    let mut bytes = 0;
+    for path in ["/chatgxy/new", "/icons.svg", "/favicon.svg"] {
+        bytes += get(path).header("accept-encoding", "br").send().await.unwrap().bytes().await.unwrap().len();
+    }
+    for file in ["chatgxy.js", "chatgxy_bg.wasm", "chatgxy.css"] {
+        bytes += get(&format!("{pkg}/{file}")).header("accept-encoding", "br").send().await.unwrap().bytes().await.unwrap().len();
+    }
+    table.row("first load of the chat, compressed", bytes as f64 / 1e3, "kB", Some(350.0), "WASM included".into());
 }
 
 /// Nanoseconds of one call: the best of several rounds, since noise only adds.

@@ -2,9 +2,11 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use app::model::user::Password;
 use app::ssr::account::{Accounts, email, key_prefix};
+use app::ssr::agents::catalogue;
 use app::ssr::config::Config;
 use clap::{Parser, Subcommand};
 use server::{Server, open_store};
@@ -36,6 +38,9 @@ enum Command {
     /// API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// The catalogue of tools that agents recommend
+    #[command(subcommand)]
+    Tools(ToolsCommand),
 }
 
 #[derive(Subcommand)]
@@ -69,6 +74,15 @@ enum KeyCommand {
     },
 }
 
+#[derive(Subcommand)]
+enum ToolsCommand {
+    /// Replace the catalogue by the tools of a file: JSON Lines, or the JSON of a Galaxy server's /api/tools
+    Import {
+        /// The file
+        file: PathBuf,
+    },
+}
+
 /// Why nothing was done.
 pub enum Failed {
     /// A setting is wrong.
@@ -98,6 +112,7 @@ pub async fn run() -> Result<(), Failed> {
         }
         Command::User(command) => user(&config, command).await?,
         Command::Key(command) => key(&config, command).await?,
+        Command::Tools(ToolsCommand::Import { file }) => import_tools(&config, &file).await?,
     }
     Ok(())
 }
@@ -200,6 +215,14 @@ async fn key(config: &Config, command: KeyCommand) -> Result<(), String> {
     }
     db.close().await;
     Ok(())
+}
+
+async fn import_tools(config: &Config, file: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let db = open_store(config).await?;
+    let imported = catalogue::import(&db, &text).await.map_err(|error| format!("{}: {error}", file.display()));
+    db.close().await;
+    print(&format!("{} tools imported; agents recommend these and no others", imported?))
 }
 
 fn print(text: &str) -> Result<(), String> {

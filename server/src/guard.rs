@@ -1,11 +1,13 @@
 //! What keeps other sites, and other people at the same machine, out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use app::model::error::AppError;
-use app::ssr::auth::Client;
+use app::ssr::AppState;
+use app::ssr::auth::{self, Client};
 use app::ssr::config::Config;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
@@ -13,10 +15,15 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
+use futures::StreamExt;
 
 /// Longest body of a request.
 const BODY_BYTES: usize = 2 * 1024 * 1024;
+/// How much of a longer one is read before the connection is given up.
+const DRAINED_BYTES: usize = 16 * 1024 * 1024;
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// For everything that is not a page: it may do nothing at all.
 const BARE_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -52,16 +59,53 @@ fn comes_from_here(config: &Config, headers: &HeaderMap, uri: &Uri) -> bool {
     [host, public].into_iter().flatten().any(|own| own.eq_ignore_ascii_case(origin))
 }
 
-/// Reads the body, so that one that is too large is refused in the same way everywhere.
+/// Reads the body, so that one that is too large, or does not come, is refused in the same way everywhere.
 pub async fn limit_body(request: Request, next: Next) -> Result<Response, AppError> {
-    let too_large = || AppError::TooLarge { limit: "2 MB".into() };
     let (parts, body) = request.into_parts();
     let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: usize| length > BODY_BYTES) {
-        return Err(too_large());
+    let mut taken = Vec::with_capacity(announced.unwrap_or(0).min(BODY_BYTES));
+    let mut stream = body.into_data_stream();
+    let read = async {
+        let mut size = 0;
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|_| AppError::invalid("body", "The body broke off."))?;
+            size += piece.len();
+            if size > DRAINED_BYTES {
+                break;
+            }
+            // One that is too large is read on for a while: a client that is still sending does not hear a refusal.
+            if size <= BODY_BYTES {
+                taken.extend_from_slice(&piece);
+            }
+        }
+        Ok::<_, AppError>(size)
+    };
+    let size = match tokio::time::timeout(BODY_TIME, read).await {
+        Ok(size) => size?,
+        Err(_) => return Err(AppError::invalid("body", format!("The body did not come within {} s.", BODY_TIME.as_secs()))),
+    };
+    if size > BODY_BYTES {
+        return Err(AppError::TooLarge { limit: "2 MB".into() });
     }
-    let bytes = to_bytes(body, BODY_BYTES).await.map_err(|_| too_large())?;
-    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+    Ok(next.run(Request::from_parts(parts, Body::from(taken))).await)
+}
+
+/// How long a page may take before its visitor is told to try again.
+const PAGE_TIME: Duration = Duration::from_secs(15);
+
+/// Sends strangers to the sign-in without rendering what they may not see, and lets no page keep its visitor waiting for ever.
+pub async fn pages(State(state): State<AppState>, request: Request, next: Next) -> Result<Response, AppError> {
+    let path = request.uri().path();
+    let private = path == "/account" || (path.starts_with("/chatgxy/") && !path.starts_with("/chatgxy/turns/"));
+    let (parts, body) = request.into_parts();
+    if private && parts.method.is_safe() && auth::current_user(&state, &parts).await?.is_none() {
+        return Ok(Redirect::to("/login").into_response());
+    }
+    let rendered = tokio::time::timeout(PAGE_TIME, next.run(Request::from_parts(parts, body))).await;
+    rendered.map_err(|_| {
+        tracing::error!("a page took too long");
+        AppError::Unavailable
+    })
 }
 
 /// Adds the headers that every response has; a handler that knows better has set its own.

@@ -2,12 +2,14 @@
 //!
 //! No SQL and no domain rule is here: handlers parse, call a use case of `app::ssr`, and reply.
 
+mod ai_sdk;
 mod assets;
 mod functions;
 mod guard;
 mod image;
 mod log;
-mod rest;
+mod metrics;
+pub mod rest;
 mod router;
 mod sse;
 
@@ -20,10 +22,12 @@ use std::time::Duration;
 
 use app::ssr::AppState;
 use app::ssr::account::Accounts;
-use app::ssr::agents::Registry;
+use app::ssr::agents::settings::AgentSettings;
+use app::ssr::agents::{Registry, catalogue};
 use app::ssr::config::Config;
 use app::ssr::db::Db;
 use app::ssr::engine::Engine;
+use app::ssr::llm::Model;
 use axum::Router;
 use axum::serve::ListenerExt;
 use leptos::config::LeptosOptions;
@@ -73,7 +77,8 @@ impl Server {
         let chosen = config.model.choose().await?;
         let model = chosen.describe();
         let db = open_store(&config).await?;
-        let registry = Registry::new(chosen.model, config.context_tokens);
+        catalogue::provide(&db).await.map_err(|error| error.to_string())?;
+        let registry = Registry::new(chosen.model, config.context_tokens, db.clone()).with(&own_models(&config)?);
         let engine = Engine::start(db.clone(), registry, config.times).await.map_err(|error| error.to_string())?;
         let accounts = Accounts::new(db.clone(), config.registration);
         let leptos_options = LeptosOptions::builder().output_name("chatgxy").build();
@@ -122,6 +127,15 @@ impl Server {
             Some(Ok(Ok(()))) | None => Ok(()),
         }
     }
+}
+
+/// What the operator chose for single agents, with their models connected.
+fn own_models(config: &Config) -> Result<Vec<(AgentSettings, Option<Arc<dyn Model>>)>, String> {
+    let connect = |settings: &AgentSettings| {
+        let model = settings.model.as_deref().map(|name| config.model.another(name)).transpose();
+        model.map(|model| (settings.clone(), model)).map_err(|error| format!("CHATGXY_AGENTS: {}: {error}", settings.agent))
+    };
+    config.agents.iter().map(connect).collect()
 }
 
 /// Makes sure that a SQLite file has one server: turns that run in it are taken for lost when a server starts.

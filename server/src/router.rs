@@ -8,41 +8,39 @@ use app::ui::shell::{Assets, shell};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{any, get, post};
-use axum::{Router, middleware};
+use axum::routing::get;
+use axum::{Extension, Router, middleware};
 use leptos::nonce::use_nonce;
 use leptos::prelude::{provide_context, use_context};
 use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list, render_app_async_with_context};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
+use crate::metrics::Metrics;
 use crate::{assets, functions, guard, image, log, rest, sse};
 
 /// Everything, from the request's first byte to the response's last.
 pub fn router(state: &AppState) -> Router {
+    let metrics = Metrics::new();
     Router::new()
         // Pages, and with them the server functions under /api/fn.
         .leptos_routes_with_context(state, generate_route_list(App), page_context(state, StatusCode::OK), shell)
+        .layer(middleware::from_fn_with_state(state.clone(), guard::pages))
         .route("/", get(latest_conversation))
         .route("/chatgxy", get(latest_conversation))
         .route("/chatgxy/turns/{id}/events", get(sse::events))
         .route("/image", get(image::frame))
-        // For programs.
-        .route("/api/chat", post(rest::ask))
-        .route("/api/chat/history", get(rest::history))
-        .route("/api/chat/exchange/{id}/messages", get(rest::messages))
-        .route("/api/whoami", get(rest::whoami))
-        .route("/api/{*rest}", any(rest::unknown))
-        .route("/healthz", get(|| async { "ok\n" }))
+        .merge(rest::routes())
         .route("/pkg/{*path}", get(assets::pkg))
         .fallback(public_file_or_no_page)
         .method_not_allowed_fallback(rest::wrong_method)
         // The last one is the first to see a request.
-        .layer(middleware::from_fn(functions::give_status))
+        .layer(middleware::from_fn(functions::mend))
         .layer(middleware::from_fn(guard::limit_body))
         .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
-        .layer(middleware::from_fn(log::one_line))
+        .layer(Extension(metrics.clone()))
+        .layer(middleware::from_fn_with_state(metrics, log::one_line))
         .layer(middleware::from_fn_with_state(state.clone(), guard::add_headers))
         .with_state(state.clone())
 }

@@ -19,7 +19,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 
 /// A silent stream says so this often, so that neither end takes the other for dead.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Where to begin.
 #[derive(Deserialize)]

@@ -30,8 +30,9 @@ async fn registering_signs_in_and_the_first_account_is_an_administrator() {
         let ada = app.person(" Ada@Example.org ").await;
         let bob = app.person("bob@example.org").await;
         let viewer = |browser: common::Browser| async move { json(browser.get("/api/whoami").await).await };
-        assert_eq!(viewer(ada).await, json!({"id": 1, "email": "ada@example.org", "admin": true}));
-        assert_eq!(viewer(bob).await, json!({"id": 2, "email": "bob@example.org", "admin": false}));
+        let person = |id: i64, name: &str, admin: bool| json!({"id": id, "email": format!("{name}@example.org"), "username": name, "admin": admin, "is_admin": admin});
+        assert_eq!(viewer(ada).await, person(1, "ada", true));
+        assert_eq!(viewer(bob).await, person(2, "bob", false));
         assert_eq!(app.browser().viewer().await, None);
     }
 }

@@ -9,7 +9,7 @@ use app::model::event::{End, Interruption, TurnEvent};
 use app::model::ids::{ExchangeUuid, PromptId, TurnId, TurnRow, UserId};
 use app::model::turn::{Feedback, Prompt, Turn};
 use app::ssr::db::message::StoredMessage;
-use app::ssr::db::turns::{Begun, Lease, NewTurn};
+use app::ssr::db::turns::{Begun, Lease, NewTurn, Sibling};
 use app::ssr::db::writer::{EndWrite, Write, Writer, Written};
 use app::ssr::db::{Db, own_statements, statements};
 use common::{Engine, fresh_database};
@@ -37,6 +37,11 @@ fn question(user: UserId, exchange: &str, prompt: &str, now: i64) -> NewTurn {
         now,
         lease: lease("me", now + 1_000),
     }
+}
+
+fn retry(user: UserId, of: &TurnId, now: i64) -> Sibling {
+    let id = TurnId::from(uuid::Uuid::now_v7());
+    Sibling { user, of: of.clone(), text: None, latest_only: true, id, now, lease: lease("me", now + 9_000) }
 }
 
 async fn begin(db: &Db, new: &NewTurn) -> Turn {
@@ -73,7 +78,7 @@ async fn flush(writer: &Writer) {
 async fn every_statement_is_accepted_by_both_engines() {
     for engine in ENGINES {
         let (db, _keep) = fresh_database(engine).await;
-        for sql in statements().iter().chain(own_statements(&db)) {
+        for sql in statements().into_iter().chain(own_statements(&db)) {
             let prepared = match &db {
                 Db::Sqlite { writer, .. } => writer.acquire().await.unwrap().prepare(sqlx::SqlStr::from_static(sql)).await.map(drop),
                 Db::Postgres(pool) => pool.acquire().await.unwrap().prepare(sqlx::SqlStr::from_static(sql)).await.map(drop),
@@ -201,12 +206,14 @@ async fn nobody_reads_or_changes_what_is_someone_elses() {
         assert!(db.turn(other, &turn.id).await.unwrap().is_none());
         assert!(db.history(other, None, 50).await.unwrap().lines.is_empty());
         assert!(matches!(db.begin(&question(other, "chat", "p9", 1_000)).await.unwrap(), Begun::NotFound));
-        let lease = lease("x", 9_000);
-        let retried = db.begin_retry(other, &turn.id, &TurnId::parse("t9").unwrap(), 1, &lease).await.unwrap();
-        assert!(matches!(retried, Begun::NotFound));
+        assert!(matches!(db.begin_sibling(&retry(other, &turn.id, 1)).await.unwrap(), Begun::NotFound));
+        assert!(db.shown_turn(other, &uuid, None).await.unwrap().is_none());
+        assert!(db.shown_turn(other, &uuid, Some("p1")).await.unwrap().is_none());
+        assert!(db.lines(other, "chat").await.unwrap().is_empty());
+        assert!(db.history_lines(other, None, 50).await.unwrap().is_empty());
         assert!(!db.set_feedback(other, &turn.id, Some(&Feedback { good: true, reason: None })).await.unwrap());
         assert!(!db.delete_exchange(other, &uuid, 5).await.unwrap());
-        assert_eq!(db.clear_history(other, 5).await.unwrap(), 0);
+        assert!(db.clear_history(other, 5).await.unwrap().is_empty());
         assert!(db.live_turns(other).await.unwrap().is_empty());
         assert!(db.exchange(me, "chat").await.unwrap().is_some());
     }
@@ -221,23 +228,76 @@ async fn a_retry_takes_the_place_of_the_latest_turn_and_loses_nothing() {
         let mut first = begin(&db, &question(me, "chat", "p1", 1_000)).await;
         end(&writer, &mut first, 1, End::Answered, 1_100).await;
         let mut second = begin(&db, &question(me, "chat", "p2", 2_000)).await;
-        let fresh = || TurnId::from(uuid::Uuid::now_v7());
-        let lease = lease("me", 9_000);
-        assert!(matches!(db.begin_retry(me, &second.id, &fresh(), 2_050, &lease).await.unwrap(), Begun::Busy(_)));
+        assert!(matches!(db.begin_sibling(&retry(me, &second.id, 2_050)).await.unwrap(), Begun::Busy(_)));
         grow(&writer, &mut second, 1, "half").await;
         end(&writer, &mut second, 1, End::Interrupted(Interruption::ByUser), 2_100).await;
-        assert!(matches!(db.begin_retry(me, &first.id, &fresh(), 3_000, &lease).await.unwrap(), Begun::NotLatest));
-        let Begun::New(mut third, exchange) = db.begin_retry(me, &second.id, &fresh(), 3_000, &lease).await.unwrap() else {
-            panic!("not begun")
-        };
+        assert!(matches!(db.begin_sibling(&retry(me, &first.id, 3_000)).await.unwrap(), Begun::NotLatest));
+        let Begun::New(mut third, exchange) = db.begin_sibling(&retry(me, &second.id, 3_000)).await.unwrap() else { panic!("not begun") };
         assert_eq!((third.attempt, &third.prompt), (2, &second.prompt));
         end(&writer, &mut third, 1, End::Answered, 3_100).await;
         let (turns, _) = db.turns(exchange, None, 50).await.unwrap();
         let ids: Vec<_> = turns.iter().map(|turn| turn.id.clone()).collect();
         assert_eq!(ids, [first.id.clone(), third.id.clone()]);
         assert_eq!(db.turn(me, &second.id).await.unwrap().unwrap().turn.text(), "half", "the first attempt stays stored");
-        assert!(matches!(db.begin_retry(me, &second.id, &fresh(), 4_000, &lease).await.unwrap(), Begun::NotLatest));
+        assert!(matches!(db.begin_sibling(&retry(me, &second.id, 4_000)).await.unwrap(), Begun::NotLatest));
         assert_eq!(db.exchange(me, "chat").await.unwrap().unwrap().turn_count, 2, "the count is of the active branch");
+    }
+}
+
+#[tokio::test]
+async fn another_answer_or_a_changed_question_makes_a_branch_and_loses_nothing() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut turns = Vec::new();
+        for (number, prompt) in ["p1", "p2", "p3"].into_iter().enumerate() {
+            let mut turn = begin(&db, &question(me, "chat", prompt, 1_000 * (number as i64 + 1))).await;
+            end(&writer, &mut turn, 1, End::Answered, 1_500).await;
+            turns.push(turn);
+        }
+        let shown = async || {
+            let lines = db.lines(me, "chat").await.unwrap();
+            lines.into_iter().map(|line| line.uuid).collect::<Vec<_>>()
+        };
+        let changed = Sibling { text: Some("What else?".into()), latest_only: false, ..retry(me, &turns[1].id, 9_000) };
+        let Begun::New(mut branch, exchange) = db.begin_sibling(&changed).await.unwrap() else { panic!("not begun") };
+        assert_eq!((branch.attempt, branch.prompt.text.as_str(), branch.prompt.id.as_str()), (2, "What else?", "p2"));
+        end(&writer, &mut branch, 1, End::Answered, 9_100).await;
+        assert_eq!(shown().await, [turns[0].id.as_str(), branch.id.as_str()], "what came after it is not shown");
+        assert_eq!(db.exchange(me, "chat").await.unwrap().unwrap().turn_count, 2);
+        assert_eq!(db.turns(exchange, Some(branch.row), 50).await.unwrap().0.len(), 1, "the context is that of the branch");
+        for turn in &turns {
+            assert!(db.turn(me, &turn.id).await.unwrap().is_some(), "nothing is deleted");
+        }
+        let uuid = ExchangeUuid::parse("chat").unwrap();
+        assert_eq!(db.shown_turn(me, &uuid, Some("p2")).await.unwrap(), Some(branch.id.clone()));
+        assert_eq!(db.shown_turn(me, &uuid, Some(branch.id.as_str())).await.unwrap(), Some(branch.id.clone()));
+        assert_eq!(db.shown_turn(me, &uuid, Some("p3")).await.unwrap(), None);
+        assert_eq!(db.shown_turn(me, &uuid, None).await.unwrap(), Some(branch.id.clone()));
+        let hidden = Sibling { latest_only: false, ..retry(me, &turns[2].id, 9_500) };
+        assert!(matches!(db.begin_sibling(&hidden).await.unwrap(), Begun::NotShown));
+        let again = Sibling { latest_only: false, ..retry(me, &turns[0].id, 9_600) };
+        let Begun::New(root, _) = db.begin_sibling(&again).await.unwrap() else { panic!("not begun") };
+        assert_eq!(shown().await, [root.id.as_str()], "a branch may begin at the root");
+    }
+}
+
+#[tokio::test]
+async fn the_history_for_programs_goes_on_where_it_left_off() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let me = user(&db, "a@x.org").await;
+        for number in 0..5 {
+            begin(&db, &question(me, &format!("chat{number}"), "p", 1_000)).await;
+        }
+        let all = db.history_lines(me, None, 50).await.unwrap();
+        let ids = |lines: &[app::ssr::db::turns::HistoryLine]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
+        assert_eq!(ids(&all).len(), 5);
+        let third =
+            app::model::exchange::HistoryCursor { updated_at: all[2].updated_at, id: app::model::ids::ExchangeId(all[2].exchange_id) };
+        assert_eq!(ids(&db.history_lines(me, Some(third), 50).await.unwrap()), ids(&all)[3..], "equal times are told apart");
+        assert_eq!(ids(&db.history_lines(me, None, 2).await.unwrap()), ids(&all)[..2]);
     }
 }
 
@@ -321,7 +381,7 @@ async fn deleted_conversations_come_back_until_they_are_purged() {
         assert!(db.exchange(me, "one").await.unwrap().is_none());
         assert!(matches!(db.begin(&question(me, "one", "p2", 12)).await.unwrap(), Begun::NotFound), "its name is not free");
         assert_eq!(db.restore_deleted(me, 10).await.unwrap(), 1);
-        assert_eq!(db.clear_history(me, 20).await.unwrap(), 2);
+        assert_eq!(db.clear_history(me, 20).await.unwrap(), [1, 1]);
         assert_eq!(db.restore_deleted(me, 20).await.unwrap(), 2);
         db.clear_history(me, 30).await.unwrap();
         db.purge_deleted(30).await.unwrap();

@@ -306,7 +306,7 @@ async fn an_unknown_path_of_the_api_is_404_and_a_wrong_method_405_in_json() {
             assert_eq!(json(answer).await["err_code"], 404_001);
         }
     }
-    let answer = ada.send(ada.request(Method::DELETE, "/api/chat/history")).await;
+    let answer = ada.send(ada.request(Method::PATCH, "/api/chat/history")).await;
     assert_eq!(answer.status(), 405);
     assert_eq!(json(answer).await["err_code"], 405_001);
 }
@@ -390,16 +390,16 @@ async fn an_image_of_another_site_is_shown_in_a_frame_that_may_load_that_host_on
 async fn secrets_and_words_of_people_are_never_logged() {
     let data = tempfile::tempdir().unwrap();
     let mut child = program(data.path()).env("CHATGXY_LOG", "debug").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-    let base = format!("http://{}", line.trim().rsplit_once("http://").unwrap().1);
     let mut stderr = child.stderr.take().unwrap();
     let log = std::thread::spawn(move || {
         let mut log = String::new();
         stderr.read_to_string(&mut log).unwrap();
         log
     });
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    let base = format!("http://{}", line.trim().rsplit_once("http://").unwrap().1);
 
     let ada = Browser::new(&base);
     ada.call("account/register", &[("email", "ada@example.org"), ("password", "very-secret-password")]).await;

@@ -123,7 +123,7 @@ pub async fn clear_history() -> Result<Millis, AppError> {
     use crate::ssr::web;
     web::answer(async {
         let (state, user) = web::signed_in().await?;
-        crate::ssr::chat::clear_history(&state.db, &state.engine, user.id).await
+        Ok(crate::ssr::chat::clear_history(&state.db, &state.engine, user.id).await?.deleted_at)
     })
     .await
 }
@@ -161,12 +161,14 @@ pub async fn read_setup() -> Result<ChatSetup, AppError> {
     web::answer(async {
         let (state, user) = web::signed_in().await?;
         let registry = state.engine.registry();
-        let choice =
-            |agent: &crate::ssr::agents::Agent| AgentChoice { name: agent.name.to_owned(), description: agent.description.to_owned() };
+        let choice = |listed: crate::ssr::agents::Listed| AgentChoice {
+            name: listed.agent.name.to_owned(),
+            description: listed.agent.description.to_owned(),
+        };
         Ok(ChatSetup {
             model: registry.model().name().to_owned(),
             demo: registry.model().is_demo(),
-            agents: registry.agents().iter().map(choice).collect(),
+            agents: registry.agents().into_iter().map(choice).collect(),
             history: crate::ssr::chat::history(&state.db, user.id, None).await?,
             user,
         })

@@ -14,6 +14,9 @@ impl AgentType {
     /// Answers directly or hands over to another agent.
     pub const ROUTER: &str = "router";
 
+    /// Asks the person what was meant.
+    pub const CLARIFICATION: &str = "clarification";
+
     /// Accepts 1 to 64 lower-case letters, digits and `_`.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');

@@ -212,6 +212,25 @@ where
     }
 }
 
+/// A signed-in administrator, as an argument of a handler; anybody else is refused.
+#[derive(Clone, Debug)]
+pub struct Administrator(pub User);
+
+impl<S> FromRequestParts<S> for Administrator
+where
+    S: Send + Sync,
+    Db: FromRef<S>,
+    Arc<Config>: FromRef<S>,
+    Accounts: FromRef<S>,
+{
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let CurrentUser(user) = CurrentUser::from_request_parts(parts, state).await?;
+        if user.admin { Ok(Self(user)) } else { Err(AppError::Forbidden { reason: "Only administrators may do that.".into() }) }
+    }
+}
+
 /// The other end, as an argument of a handler.
 impl<S> FromRequestParts<S> for Client
 where

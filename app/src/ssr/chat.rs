@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::clock;
 use super::db::Db;
+use super::db::message::StoredMessage;
 use super::db::storable;
+use super::db::turns::{HistoryLine, Line};
 use super::engine::{Engine, Question};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
@@ -47,21 +49,32 @@ pub struct Asked {
     pub turn: Turn,
 }
 
-/// Stores a question and starts to answer it.
-pub async fn ask(db: &Db, engine: &Engine, user: UserId, ask: Ask) -> Result<Asked, AppError> {
-    let question = storable(&ask.query).into_owned();
+/// A question as it is stored.
+fn checked_question(text: &str) -> Result<String, AppError> {
+    let question = storable(text).into_owned();
     if question.trim().is_empty() {
         return Err(AppError::invalid("query", "Write a question first."));
     }
     if question.chars().count() > QUESTION_CHARS {
         return Err(AppError::invalid("query", format!("The question is too long: {QUESTION_CHARS} characters at most.")));
     }
-    let agent = match ask.agent.as_deref() {
-        None | Some("") => AgentType::auto(),
+    Ok(question)
+}
+
+/// The agent of that name; none is `auto`.
+pub fn agent_type(name: Option<&str>) -> Result<AgentType, AppError> {
+    match name {
+        None | Some("") => Ok(AgentType::auto()),
         Some(name) => {
-            AgentType::parse(name).ok_or_else(|| AppError::invalid("agent_type", "An agent's name is lower-case letters, digits and _."))?
+            AgentType::parse(name).ok_or_else(|| AppError::invalid("agent_type", "An agent's name is lower-case letters, digits and _."))
         }
-    };
+    }
+}
+
+/// Stores a question and starts to answer it.
+pub async fn ask(db: &Db, engine: &Engine, user: UserId, ask: Ask) -> Result<Asked, AppError> {
+    let question = checked_question(&ask.query)?;
+    let agent = agent_type(ask.agent.as_deref())?;
     let prompt_id = match ask.prompt_id.as_deref() {
         None | Some("") => PromptId::from(uuid::Uuid::now_v7()),
         Some(id) => PromptId::parse(id).ok_or_else(|| bad_id("prompt_id"))?,
@@ -86,6 +99,54 @@ async fn exchange_uuid(db: &Db, user: UserId, name: Option<&str>) -> Result<Exch
     }
 }
 
+/// Another answer in the place of one that is there.
+#[derive(Clone, Debug)]
+pub struct Branch<'a> {
+    /// Name or number of the conversation.
+    pub exchange: &'a str,
+    /// The client's id of the question, or the name of its turn; none is the latest.
+    pub of: Option<&'a str>,
+    /// The question, when it was changed.
+    pub text: Option<String>,
+}
+
+/// Answers a question anew in its place; what was there leaves the shown conversation, with all after it, and stays stored.
+pub async fn branch(db: &Db, engine: &Engine, user: UserId, branch: Branch<'_>) -> Result<Asked, AppError> {
+    let text = branch.text.map(|text| checked_question(&text)).transpose()?;
+    let summary = exchange(db, user, branch.exchange).await?;
+    let of = db.shown_turn(user, &summary.uuid, branch.of).await?.ok_or_else(|| AppError::not_found("The message"))?;
+    let (turn, exchange) = engine.branch(user, &of, text).await?;
+    Ok(Asked { exchange, uuid: summary.uuid, turn })
+}
+
+/// Whether a shown question of the conversation has this id.
+pub async fn has_prompt(db: &Db, user: UserId, exchange: &str, prompt: &str) -> Result<bool, AppError> {
+    let Some(summary) = db.exchange(user, exchange).await? else { return Ok(false) };
+    Ok(db.shown_turn(user, &summary.uuid, Some(prompt)).await?.is_some())
+}
+
+/// The running turn of a conversation; none when nothing runs, or when there is no such conversation at all.
+///
+/// # Errors
+/// [`AppError::NotFound`] for someone else's.
+pub async fn live_turn(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Option<Turn>, AppError> {
+    let Some(summary) = db.exchange(user, name).await? else {
+        return if db.exchange_exists(name).await? { Err(AppError::no_exchange()) } else { Ok(None) };
+    };
+    let Some(id) = db.live_turn(summary.id).await? else { return Ok(None) };
+    Ok(Some(engine.current(user, &id).await?).filter(|turn| !turn.is_ended()))
+}
+
+/// All turns of a conversation; live ones with every word so far.
+pub async fn all_turns(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Vec<Turn>, AppError> {
+    let summary = exchange(db, user, name).await?;
+    let (mut turns, _) = db.turns(summary.id, None, 100_000).await?;
+    for turn in turns.iter_mut().filter(|turn| !turn.is_ended()) {
+        *turn = engine.current(user, &turn.id).await?;
+    }
+    Ok(turns)
+}
+
 /// A person's own conversation, by name or number.
 pub async fn exchange(db: &Db, user: UserId, name: &str) -> Result<ExchangeSummary, AppError> {
     db.exchange(user, name).await?.ok_or_else(AppError::no_exchange)
@@ -106,10 +167,18 @@ pub async fn conversation(db: &Db, engine: &Engine, user: UserId, name: &str, be
     Ok(Conversation { summary, turns: views, earlier })
 }
 
-/// All turns of a conversation as stored, for programs.
-pub async fn all_turns(db: &Db, user: UserId, name: &str) -> Result<Vec<Turn>, AppError> {
-    let summary = exchange(db, user, name).await?;
-    Ok(db.turns(summary.id, None, 100_000).await?.0)
+/// All turns of a conversation, for programs; live ones with every word so far.
+pub async fn lines(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Vec<Line>, AppError> {
+    let mut lines = db.lines(user, name).await?;
+    if lines.is_empty() {
+        return Err(AppError::no_exchange());
+    }
+    for line in lines.iter_mut().filter(|line| matches!(line.state.as_str(), "running" | "paused")) {
+        let turn = engine.current(user, &turn_id(&line.uuid)?).await?;
+        line.message = StoredMessage::of(&turn, Map::new()).to_json();
+        turn.state_name().clone_into(&mut line.state);
+    }
+    Ok(lines)
 }
 
 /// A page of the history.
@@ -117,9 +186,17 @@ pub async fn history(db: &Db, user: UserId, before: Option<HistoryCursor>) -> Re
     db.history(user, before, HISTORY_LINES).await
 }
 
-/// The latest general conversations, each with its first turn, for programs.
-pub async fn history_lines(db: &Db, user: UserId, limit: usize) -> Result<Vec<(ExchangeSummary, Turn)>, AppError> {
-    db.history_with_first_turns(user, limit).await
+/// The general conversations with less recent activity than `before` (a name or number; none: all), each with its first turn, for
+/// programs.
+pub async fn history_lines(db: &Db, user: UserId, before: Option<&str>, limit: usize) -> Result<Vec<HistoryLine>, AppError> {
+    let before = match before {
+        Some(name) => {
+            let summary = exchange(db, user, name).await?;
+            Some(HistoryCursor { updated_at: summary.updated_at, id: summary.id })
+        }
+        None => None,
+    };
+    db.history_lines(user, before, limit).await
 }
 
 /// The name of the conversation with the latest activity.
@@ -135,12 +212,41 @@ pub async fn delete(db: &Db, engine: &Engine, user: UserId, name: &str) -> Resul
     if db.delete_exchange(user, &summary.uuid, now).await? { Ok(now) } else { Err(AppError::no_exchange()) }
 }
 
-/// Moves all general conversations to the bin; the time is the key to take them back.
-pub async fn clear_history(db: &Db, engine: &Engine, user: UserId) -> Result<Millis, AppError> {
+/// What was moved to the bin.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleared {
+    /// The key to take it back.
+    pub deleted_at: Millis,
+    /// Conversations.
+    pub exchanges: usize,
+    /// Shown turns in them.
+    pub turns: i64,
+}
+
+/// Moves all general conversations to the bin.
+pub async fn clear_history(db: &Db, engine: &Engine, user: UserId) -> Result<Cleared, AppError> {
     engine.stop_all(user, None).await?;
-    let now = clock::now();
-    db.clear_history(user, now).await?;
-    Ok(now)
+    let deleted_at = clock::now();
+    let counts = db.clear_history(user, deleted_at).await?;
+    Ok(Cleared { deleted_at, exchanges: counts.len(), turns: counts.iter().sum() })
+}
+
+/// Keeps what the person thought of an answer of a conversation: that of `turn`, else the latest one.
+pub async fn set_exchange_feedback(
+    db: &Db,
+    user: UserId,
+    name: &str,
+    turn: Option<&str>,
+    good: Option<bool>,
+    reason: Option<String>,
+) -> Result<(), AppError> {
+    let summary = exchange(db, user, name).await?;
+    let turn = match turn {
+        Some(turn) => db.shown_turn(user, &summary.uuid, Some(turn)).await?,
+        None => db.latest_answer(summary.id).await?,
+    };
+    let turn = turn.ok_or_else(|| AppError::not_found("The answer"))?;
+    set_feedback(db, user, turn.as_str(), good, reason).await
 }
 
 /// Takes back what was deleted at that time.

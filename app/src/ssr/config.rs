@@ -13,6 +13,7 @@ use axum::http::{HeaderName, Uri};
 use ipnet::IpNet;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use super::agents::settings::AgentSettings;
 use super::engine::Times;
 use super::llm::settings::ModelSettings;
 
@@ -33,6 +34,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_TRUSTED_PROXIES", "addresses or ranges with commas between, for example 10.0.0.5,192.168.0.0/16"),
     ("CHATGXY_PROXY_USER_HEADER", "the name of a header, with CHATGXY_TRUSTED_PROXIES"),
     ("CHATGXY_CONTEXT_TOKENS", "a number from 1000 to 2000000"),
+    ("CHATGXY_AGENTS", "a YAML file"),
     ("CHATGXY_LEASE_S", "seconds, 1 to 3600"),
     ("CHATGXY_DRAIN_S", "seconds, 0 to 600"),
 ];
@@ -63,6 +65,8 @@ pub struct Config {
     pub proxy_user_header: Option<HeaderName>,
     /// About how many tokens of a conversation a model is shown (`CHATGXY_CONTEXT_TOKENS`, default 16000).
     pub context_tokens: usize,
+    /// What was chosen for single agents (`CHATGXY_AGENTS`, a YAML file, see [`super::agents::settings`]).
+    pub agents: Vec<AgentSettings>,
     /// When turns count as lost (`CHATGXY_LEASE_S`, default 30), and how long a shutdown waits for answers (`CHATGXY_DRAIN_S`,
     /// default 5).
     pub times: Times,
@@ -142,6 +146,11 @@ impl Config {
             errors.push("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES: without it anyone could sign in as anyone".into());
         }
         let model = ModelSettings::from_vars(&|name| vars.get(name).cloned()).map_err(|error| errors.push(error)).ok();
+        let agents = vars.get("CHATGXY_AGENTS").map_or(Ok(Vec::new()), |path| agents(path));
+        let agents = agents.unwrap_or_else(|error| {
+            errors.push(format!("CHATGXY_AGENTS: {error}"));
+            Vec::new()
+        });
         let (Some(model), true) = (model, errors.is_empty()) else { return Err(errors.join("\n")) };
         Ok(Self {
             addr,
@@ -154,6 +163,7 @@ impl Config {
             trusted_proxies,
             proxy_user_header,
             context_tokens: usize::try_from(context_tokens).unwrap_or(usize::MAX),
+            agents,
             times: Times { lease, renew: lease / 3, drain },
         })
     }
@@ -217,6 +227,11 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+fn agents(path: &str) -> Result<Vec<AgentSettings>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    super::agents::settings::read(&text).map_err(|error| format!("{path}: {error}"))
 }
 
 fn address(text: &str) -> Option<SocketAddr> {

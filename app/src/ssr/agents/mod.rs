@@ -1,11 +1,27 @@
-//! The agents: who answers, with which instructions, seeing how much of the conversation.
+//! The agents: who answers, with which instructions and which model, seeing how much of the conversation.
+//!
+//! An agent turns a [`Job`] into a stream of chunks, from one call of a model or several: the router may hand over, a specialist may ask
+//! for better data. To the engine that is one stream, as if one model spoke.
+
+pub mod catalogue;
+mod custom_tool;
+pub mod decision;
+mod error_analysis;
+mod quote;
+mod router;
+pub mod settings;
+mod structured;
+mod tool_recommendation;
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use serde_json::{Map, Value};
 
-use super::llm::{Message, Model, Request};
-use crate::model::agent::AgentType;
+use self::settings::AgentSettings;
+use super::db::Db;
+use super::llm::{Chunk, ChunkStream, Message, Model, Request};
+use crate::model::agent::{AgentType, Confidence, Reply};
 use crate::model::turn::Turn;
 
 /// One agent.
@@ -15,21 +31,70 @@ pub struct Agent {
     pub name: &'static str,
     /// What it is for, one sentence, for people.
     pub description: &'static str,
+    /// What it is good at, for programs.
+    pub specialties: &'static [&'static str],
     prompt: &'static str,
+    kind: Kind,
+}
+
+/// How an agent comes to its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Router,
+    ErrorAnalysis,
+    ToolRecommendation,
+    CustomTool,
 }
 
 /// All agents, the fallback first.
-const AGENTS: &[Agent] = &[Agent {
-    name: AgentType::ROUTER,
-    description: "Answers questions about tools, workflows, errors and data.",
-    prompt: include_str!("prompts/router.md"),
-}];
+const AGENTS: &[Agent] = &[
+    Agent {
+        name: AgentType::ROUTER,
+        description: "Answers questions about tools, workflows, errors and data, or hands over to a specialist.",
+        specialties: &["general questions", "choosing the right agent", "workflows", "data formats"],
+        prompt: include_str!("prompts/router.md"),
+        kind: Kind::Router,
+    },
+    Agent {
+        name: "error_analysis",
+        description: "Explains why a tool or job failed and what to do about it.",
+        specialties: &["error messages", "job logs", "exit codes", "memory and disk limits"],
+        prompt: include_str!("prompts/error_analysis.md"),
+        kind: Kind::ErrorAnalysis,
+    },
+    Agent {
+        name: "tool_recommendation",
+        description: "Finds the right analysis tool in the catalogue of this server.",
+        specialties: &["choosing a tool", "input and output formats", "alternatives"],
+        prompt: include_str!("prompts/tool_recommendation.md"),
+        kind: Kind::ToolRecommendation,
+    },
+    Agent {
+        name: "custom_tool",
+        description: "Writes a small tool definition around one command.",
+        specialties: &["tool definitions", "shell commands", "containers"],
+        prompt: include_str!("prompts/custom_tool.md"),
+        kind: Kind::CustomTool,
+    },
+];
 
-/// The agents and the model behind them.
+/// An agent with what the operator gave it.
+#[derive(Clone)]
+struct Seat {
+    agent: &'static Agent,
+    model: Arc<dyn Model>,
+    temperature: Option<f64>,
+    max_tokens: Option<u64>,
+    context_tokens: usize,
+    enabled: bool,
+}
+
+/// The agents, their models, and the catalogue they search.
 #[derive(Clone)]
 pub struct Registry {
     model: Arc<dyn Model>,
-    context_tokens: usize,
+    seats: Arc<[Seat]>,
+    db: Db,
 }
 
 /// Who answers a turn.
@@ -37,44 +102,187 @@ pub struct Registry {
 pub struct Route {
     /// The agent.
     pub agent: AgentType,
-    /// The agent that was asked for and does not exist.
+    /// The agent that was asked for and does not exist, or is switched off.
     pub unknown: Option<AgentType>,
 }
 
+/// What is to be answered.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Who answers.
+    pub agent: AgentType,
+    /// The question.
+    pub question: String,
+    /// The conversation before it, oldest first.
+    pub earlier: Arc<[Turn]>,
+    /// Facts about where the person is.
+    pub context: Map<String, Value>,
+}
+
+/// An agent as people and programs may see it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Name, description, specialties.
+    pub agent: &'static Agent,
+    /// The model it uses.
+    pub model: String,
+}
+
 impl Registry {
-    /// `context_tokens`: about how many tokens of the conversation a model is shown.
-    pub fn new(model: Arc<dyn Model>, context_tokens: usize) -> Self {
-        Self { model, context_tokens }
+    /// The agents with one model for all. `context_tokens`: about how many tokens of the conversation a model is shown.
+    pub fn new(model: Arc<dyn Model>, context_tokens: usize, db: Db) -> Self {
+        let seat = |agent: &'static Agent| Seat {
+            agent,
+            model: model.clone(),
+            temperature: None,
+            max_tokens: None,
+            context_tokens,
+            enabled: true,
+        };
+        Self { seats: AGENTS.iter().map(seat).collect(), model, db }
     }
 
-    /// The model that answers.
+    /// The same with what the operator chose for single agents. A model is given with its name in the settings.
+    #[must_use]
+    pub fn with(mut self, chosen: &[(AgentSettings, Option<Arc<dyn Model>>)]) -> Self {
+        let mut seats = self.seats.to_vec();
+        for (settings, model) in chosen {
+            let Some(seat) = seats.iter_mut().find(|seat| seat.agent.name == settings.agent) else { continue };
+            seat.temperature = settings.temperature;
+            seat.max_tokens = settings.max_tokens;
+            seat.context_tokens = settings.context_tokens.unwrap_or(seat.context_tokens);
+            // Somebody must answer when no one else does.
+            seat.enabled = settings.enabled || seat.agent.kind == Kind::Router;
+            if let Some(model) = model {
+                seat.model = model.clone();
+            }
+        }
+        self.seats = seats.into();
+        self
+    }
+
+    /// The model of all agents that have none of their own.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
     }
 
     /// The agents a person can pick, `auto` not among them.
-    pub fn agents(&self) -> &'static [Agent] {
-        AGENTS
+    pub fn agents(&self) -> Vec<Listed> {
+        let enabled = self.seats.iter().filter(|seat| seat.enabled);
+        enabled.map(|seat| Listed { agent: seat.agent, model: seat.model.name().to_owned() }).collect()
     }
 
-    /// Who answers when `asked` is asked: itself, or the router for `auto` and for unknown names.
+    /// Who answers when `asked` is asked: itself, or the router for `auto`, for unknown names and for agents that are switched off.
     pub fn route(&self, asked: &AgentType) -> Route {
-        let known = AGENTS.iter().any(|agent| agent.name == asked.as_str());
-        if known {
+        if self.seats.iter().any(|seat| seat.enabled && seat.agent.name == asked.as_str()) {
             return Route { agent: asked.clone(), unknown: None };
         }
         let unknown = (asked.as_str() != AgentType::AUTO).then(|| asked.clone());
         Route { agent: AgentType::router(), unknown }
     }
 
-    /// The call for a question: instructions, as much of the earlier turns as fits, the question.
-    pub fn request(&self, agent: &AgentType, earlier: &[Turn], question: &str, context: Map<String, Value>) -> Request {
-        let system = AGENTS.iter().find(|known| known.name == agent.as_str()).unwrap_or(&AGENTS[0]).prompt;
-        let room = self.context_tokens.saturating_sub(tokens(system) + tokens(question));
-        let mut messages = conversation(earlier, room);
-        messages.push(Message::User(question.to_owned()));
-        Request { agent: agent.clone(), system: system.to_owned(), messages, context }
+    /// The model that an agent uses.
+    pub fn model_of(&self, agent: &AgentType) -> &str {
+        self.seat(agent).model.name()
     }
+
+    fn seat(&self, agent: &AgentType) -> &Seat {
+        self.seats.iter().find(|seat| seat.agent.name == agent.as_str()).unwrap_or(&self.seats[0])
+    }
+
+    /// The answer to a question, as one stream.
+    pub fn answer(&self, job: &Job) -> ChunkStream {
+        let seat = self.seat(&job.agent);
+        if seat.model.speaks_for_agents() {
+            return seat.model.stream(self.request(seat, job, &seat.agent.prompt.replace("{{specialists}}", ""), ""));
+        }
+        match seat.agent.kind {
+            Kind::Router => router::answer(self.clone(), job.clone()),
+            _ => self.specialist(job),
+        }
+    }
+
+    /// The answer of an agent that does not hand over.
+    fn specialist(&self, job: &Job) -> ChunkStream {
+        let seat = self.seat(&job.agent).clone();
+        match seat.agent.kind {
+            Kind::Router => seat.model.stream(self.request(&seat, job, &router::prompt(self), "")),
+            Kind::ErrorAnalysis => {
+                let request = self.request(&seat, job, seat.agent.prompt, "");
+                structured::answer(seat.model, request, Box::new(error_analysis::read), Box::new(error_analysis::fallback))
+            }
+            Kind::CustomTool => {
+                let request = self.request(&seat, job, seat.agent.prompt, "");
+                structured::answer(seat.model, request, Box::new(custom_tool::read), Box::new(custom_tool::fallback))
+            }
+            Kind::ToolRecommendation => self.recommend(seat, job.clone()),
+        }
+    }
+
+    fn recommend(&self, seat: Seat, job: Job) -> ChunkStream {
+        let registry = self.clone();
+        let searched = async move {
+            let tools = match registry.found(&job).await {
+                Ok(tools) => tools,
+                Err(error) => {
+                    tracing::error!(%error, "the tool catalogue could not be searched");
+                    return futures::stream::iter([Err(crate::model::event::Failure::Internal.into())]).boxed();
+                }
+            };
+            if tools.is_empty() {
+                return said(tool_recommendation::nothing_found());
+            }
+            let request = registry.request(&seat, &job, seat.agent.prompt, &tool_recommendation::listed(&tools));
+            let (read, rest) = (tools.clone(), tools);
+            structured::answer(
+                seat.model,
+                request,
+                Box::new(move |said| tool_recommendation::read(&read, said)),
+                Box::new(move |_| tool_recommendation::fallback(&rest)),
+            )
+        };
+        futures::stream::once(searched).flatten().boxed()
+    }
+
+    /// The tools that fit the question; a question that names nothing ("and for single cells?") is looked at with the one before.
+    async fn found(&self, job: &Job) -> Result<Vec<catalogue::Tool>, crate::model::error::AppError> {
+        let found = catalogue::search(&self.db, &job.question, tool_recommendation::FOUND).await?;
+        match job.earlier.last() {
+            Some(before) if found.len() < 3 => {
+                let both = format!("{} {}", job.question, before.prompt.text);
+                catalogue::search(&self.db, &both, tool_recommendation::FOUND).await
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The call for a question: instructions, as much of the earlier turns as fits, facts as quoted data, the question.
+    fn request(&self, seat: &Seat, job: &Job, system: &str, material: &str) -> Request {
+        let facts = if seat.model.speaks_for_agents() { String::new() } else { quote::facts(&job.context) };
+        let question = format!("{facts}{material}{}", job.question);
+        let room = seat.context_tokens.saturating_sub(tokens(system) + tokens(&question));
+        let mut messages = conversation(&job.earlier, room);
+        messages.push(Message::User(question));
+        Request {
+            agent: AgentType::parse(seat.agent.name).unwrap_or_else(AgentType::router),
+            system: system.to_owned(),
+            messages,
+            context: job.context.clone(),
+            temperature: seat.temperature,
+            max_tokens: seat.max_tokens,
+        }
+    }
+}
+
+/// A whole answer that needs no model.
+fn said(words: structured::Words) -> ChunkStream {
+    let chunks = [Chunk::Reply(words.reply), Chunk::Text(words.text), Chunk::Finish(crate::model::event::Finish::Stop)];
+    futures::stream::iter(chunks.map(Ok)).boxed()
+}
+
+/// What goes with an answer that nobody vouches for.
+fn unsure() -> Reply {
+    Reply { confidence: Confidence::Low, ..Reply::default() }
 }
 
 /// The latest turns that fit into `room` tokens, as messages. A turn goes in whole or not at all; one without any text of an answer

@@ -15,14 +15,15 @@ const BY_ID: &str = "select id, uuid, title, agent_type, updated_at, turn_count 
 const HISTORY: &str = "select id, uuid, title, agent_type, updated_at, turn_count from chat_exchange \
      where user_id = $1 and deleted_at is null and job_id is null and page_id is null \
      and (updated_at, id) < ($2, $3) order by updated_at desc, id desc limit $4";
+const EXISTS: &str = "select id from chat_exchange where uuid = $1";
 const DELETE: &str = "update chat_exchange set deleted_at = $3 \
      where uuid = $1 and user_id = $2 and deleted_at is null returning id";
 const CLEAR: &str = "update chat_exchange set deleted_at = $2 \
-     where user_id = $1 and deleted_at is null and job_id is null and page_id is null returning id";
+     where user_id = $1 and deleted_at is null and job_id is null and page_id is null returning turn_count";
 const RESTORE: &str = "update chat_exchange set deleted_at = null where user_id = $1 and deleted_at = $2 returning id";
 const PURGE: &str = "delete from chat_exchange where deleted_at < $1";
 
-pub(super) const ALL: &[&str] = &[BY_UUID, BY_ID, HISTORY, DELETE, CLEAR, RESTORE, PURGE];
+pub(super) const ALL: &[&str] = &[BY_UUID, BY_ID, HISTORY, EXISTS, DELETE, CLEAR, RESTORE, PURGE];
 
 #[derive(FromRow)]
 struct Row {
@@ -77,10 +78,15 @@ impl Db {
         Ok(gone.is_some())
     }
 
-    /// Moves all general conversations of a person to the bin; gives how many.
-    pub async fn clear_history(&self, user: UserId, now: Millis) -> Result<usize, AppError> {
-        let gone: Vec<i64> = on_writer!(self, db => sqlx::query_scalar(CLEAR).bind(user.0).bind(now).fetch_all(db).await?);
-        Ok(gone.len())
+    /// Moves all general conversations of a person to the bin; gives how many turns each had.
+    pub async fn clear_history(&self, user: UserId, now: Millis) -> Result<Vec<i64>, AppError> {
+        Ok(on_writer!(self, db => sqlx::query_scalar(CLEAR).bind(user.0).bind(now).fetch_all(db).await?))
+    }
+
+    /// Whether anybody has, or had, a conversation of that name.
+    pub async fn exchange_exists(&self, uuid: &str) -> Result<bool, AppError> {
+        let found: Option<i64> = on_reader!(self, db => sqlx::query_scalar(EXISTS).bind(uuid).fetch_optional(db).await?);
+        Ok(found.is_some())
     }
 
     /// Takes back what was deleted at exactly this time; gives how many.

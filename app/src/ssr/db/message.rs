@@ -1,6 +1,9 @@
 //! The JSON in `chat_exchange_message.message`: the original's four fields, and beside them what a turn needs to be whole.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::model::agent::{AgentType, Confidence, Reply, Suggestion};
@@ -102,6 +105,69 @@ pub struct Ended {
     /// Why the provider stopped.
     #[serde(default)]
     pub finish: Option<Finish>,
+}
+
+/// What programs read of a stored message. Most of it goes out as it is stored, so it is not taken apart.
+#[derive(Debug)]
+pub struct Brief<'a> {
+    /// The question, a JSON text.
+    pub query: Cow<'a, RawValue>,
+    /// The text of the answer so far, a JSON text.
+    pub response: Cow<'a, RawValue>,
+    /// Who answered, else who was asked, a JSON text.
+    pub agent_type: Cow<'a, RawValue>,
+    /// The whole answer, an [`AgentResponse`], or `null`.
+    pub agent_response: Cow<'a, RawValue>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    query: &'a RawValue,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    agent_type: &'a RawValue,
+    #[serde(borrow)]
+    agent_response: Option<&'a RawValue>,
+    #[serde(default)]
+    ended: Option<Ended>,
+}
+
+impl<'a> Brief<'a> {
+    /// From JSON text; what cannot be read is shown as [`StoredMessage::from_json`] does it.
+    pub fn from_json(text: &'a str) -> Self {
+        match serde_json::from_str::<Raw<'a>>(text) {
+            Ok(raw) if raw.query.get().starts_with('"') && raw.agent_type.get().starts_with('"') => Self {
+                query: Cow::Borrowed(raw.query),
+                response: raw.response.filter(|text| text.get().starts_with('"')).map_or_else(|| json_text(""), Cow::Borrowed),
+                agent_type: Cow::Borrowed(raw.agent_type),
+                agent_response: raw.agent_response.map_or(Cow::Borrowed(RawValue::NULL), Cow::Borrowed),
+                ended: raw.ended,
+            },
+            _ => {
+                let stored = StoredMessage::from_json(text);
+                Self {
+                    query: json_text(&stored.query),
+                    response: json_text(&stored.response),
+                    agent_type: json_text(stored.agent_type.as_str()),
+                    agent_response: Cow::Borrowed(RawValue::NULL),
+                    ended: stored.ended,
+                }
+            }
+        }
+    }
+
+    /// Whether there is any text of an answer.
+    pub fn has_text(&self) -> bool {
+        self.response.get() != "\"\""
+    }
+}
+
+fn json_text<'a>(text: &str) -> Cow<'a, RawValue> {
+    serde_json::value::to_raw_value(text).map_or(Cow::Borrowed(RawValue::NULL), Cow::Owned)
 }
 
 impl StoredMessage {

@@ -1,16 +1,18 @@
 //! All SQL. SQLite (one file) or PostgreSQL, chosen by the URL; every statement is written once, as a `const`, for both.
 //!
-//! SQLite has one writing connection (every transaction `begin immediate`) and several read-only ones, in WAL mode with
-//! `synchronous = full`: since appends are committed in groups ([`writer`]), that costs next to nothing.
+//! SQLite has one writing connection (every transaction `begin immediate`) and several read-only ones, in WAL mode. Every write but
+//! the text of running answers returns only when it is on the disk ([`disk`]).
 //!
 //! # Why an enum and not `sqlx::Any`
 //! `Any` fails on booleans, placeholders and native options; an enum with three small macros keeps each text and each row
 //! struct once, and both engines native.
 
+pub mod disk;
 pub mod exchanges;
 pub mod keys;
 pub mod message;
 pub mod sessions;
+pub mod tools;
 pub mod turns;
 pub mod users;
 pub mod writer;
@@ -21,9 +23,14 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 use crate::model::error::AppError;
+
+const PROBE: &str = "select id from chat_exchange where id = 0";
+
+/// Rows that SQLite's thread hands over before it waits for their reader: each wait costs two switches of threads.
+const ROWS_AT_ONCE: usize = 512;
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("../migrations/postgres");
@@ -37,6 +44,8 @@ pub enum Db {
         reader: SqlitePool,
         /// The one writing connection.
         writer: SqlitePool,
+        /// When what was written is on the disk.
+        disk: disk::Disk,
     },
     /// A server.
     Postgres(PgPool),
@@ -52,24 +61,34 @@ macro_rules! on_reader {
     };
 }
 
-/// Runs one statement that writes.
+/// Runs one statement that writes, and waits until that is on the disk.
 macro_rules! on_writer {
     ($db:expr, $pool:ident => $run:expr) => {
         match $db {
-            $crate::ssr::db::Db::Sqlite { writer: $pool, .. } => $run,
+            $crate::ssr::db::Db::Sqlite { writer: $pool, disk, .. } => {
+                let out = $run;
+                disk.synced().await?;
+                out
+            }
             $crate::ssr::db::Db::Postgres($pool) => $run,
         }
     };
 }
 
-/// Runs a block in one transaction; `?` inside rolls it back.
+/// Runs a block in one transaction; `?` inside rolls it back. Waits until it is on the disk, unless `$sync` is false.
 macro_rules! in_transaction {
     ($db:expr, $tx:ident => $run:expr) => {
+        $crate::ssr::db::in_transaction!($db, sync: true, $tx => $run)
+    };
+    ($db:expr, sync: $sync:expr, $tx:ident => $run:expr) => {
         match $db {
-            $crate::ssr::db::Db::Sqlite { writer, .. } => {
+            $crate::ssr::db::Db::Sqlite { writer, disk, .. } => {
                 let mut $tx = writer.begin_with("begin immediate").await?;
                 let out = $run;
                 $tx.commit().await?;
+                if $sync {
+                    disk.synced().await?;
+                }
                 out
             }
             $crate::ssr::db::Db::Postgres(pool) => {
@@ -103,24 +122,34 @@ impl Db {
         let options = SqliteConnectOptions::from_str(url)?
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
+            .synchronous(SqliteSynchronous::Normal)
             .busy_timeout(Duration::from_secs(5))
+            .row_buffer_size(ROWS_AT_ONCE)
+            .disable_statement_logging()
             .pragma("cache_size", "-4000");
-        // The writer comes first: a read-only connection cannot create the file.
-        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        // The writer comes first: a read-only connection cannot create the file. It never writes the log back, as that waits for the disk.
+        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone().pragma("wal_autocheckpoint", "0")).await?;
         SQLITE.run(&writer).await?;
+        let keeper = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        let disk = disk::Disk::start(url, keeper)?;
         let reader = SqlitePoolOptions::new().max_connections(4).connect_with(options.create_if_missing(false).read_only(true)).await?;
-        Ok(Self::Sqlite { reader, writer })
+        Ok(Self::Sqlite { reader, writer, disk })
     }
 
     async fn open_postgres(url: &str) -> Result<Self, sqlx::Error> {
         let pool = PgPoolOptions::new()
             .max_connections(16)
             .acquire_timeout(Duration::from_secs(10))
-            .connect_with(PgConnectOptions::from_str(url)?)
+            .connect_with(PgConnectOptions::from_str(url)?.disable_statement_logging())
             .await?;
         POSTGRES.run(&pool).await?;
         Ok(Self::Postgres(pool))
+    }
+
+    /// Whether the store answers and has its tables.
+    pub async fn is_ready(&self) -> Result<bool, AppError> {
+        let found: Option<i64> = on_reader!(self, db => sqlx::query_scalar(PROBE).fetch_optional(db).await?);
+        Ok(found.is_none())
     }
 
     /// Which engine, for people.
@@ -139,8 +168,9 @@ impl Db {
     /// Writes back what is cached and closes all connections.
     pub async fn close(&self) {
         match self {
-            Self::Sqlite { reader, writer } => {
+            Self::Sqlite { reader, writer, disk } => {
                 reader.close().await;
+                disk.close().await;
                 writer.close().await;
             }
             Self::Postgres(pool) => pool.close().await,
@@ -172,13 +202,13 @@ pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Every statement that is meant for both engines, for the test that prepares them all.
 pub fn statements() -> Vec<&'static str> {
-    [exchanges::ALL, keys::ALL, sessions::ALL, turns::ALL, users::ALL, writer::ALL].concat()
+    [exchanges::ALL, keys::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
 }
 
 /// The statements that differ, those of this engine.
-pub fn own_statements(db: &Db) -> &'static [&'static str] {
+pub fn own_statements(db: &Db) -> Vec<&'static str> {
     match db {
-        Db::Sqlite { .. } => writer::SQLITE,
-        Db::Postgres(_) => writer::POSTGRES,
+        Db::Sqlite { .. } => [tools::SQLITE, writer::SQLITE].concat(),
+        Db::Postgres(_) => [tools::POSTGRES, writer::POSTGRES].concat(),
     }
 }

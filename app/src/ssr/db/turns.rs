@@ -8,7 +8,7 @@ use super::{Db, in_transaction, is_taken, on_reader, on_writer};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent};
-use crate::model::exchange::ExchangeSummary;
+use crate::model::exchange::{ExchangeSummary, HistoryCursor};
 use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
 use crate::model::turn::{Feedback, Prompt, Turn, TurnState};
 
@@ -23,21 +23,38 @@ const KNOWN_PROMPT: &str = "select uuid from chat_exchange_message \
      where chat_exchange_id = $1 and prompt_id = $2 order by attempt desc limit 1";
 const LIVE: &str = "select uuid from chat_exchange_message where chat_exchange_id = $1 and state in ('running', 'paused')";
 const LAST_ACTIVE: &str = "select id from chat_exchange_message where chat_exchange_id = $1 and active = 1 order by id desc limit 1";
+const LATEST_ANSWER: &str = "select uuid from chat_exchange_message where chat_exchange_id = $1 and active = 1 and state = 'answered' \
+     order by id desc limit 1";
 const INSERT: &str = "insert into chat_exchange_message \
      (chat_exchange_id, create_time, message, uuid, prompt_id, attempt, parent_id, active, state, lease_owner, lease_until) \
      values ($1, $2, $3, $4, $5, $6, $7, 1, 'running', $8, $9) returning id";
-const RETRY_TARGET: &str = "select m.id, m.chat_exchange_id, m.prompt_id, m.attempt, m.parent_id, m.message from chat_exchange_message m \
+const BRANCH_POINT: &str = "select m.id, m.chat_exchange_id, m.prompt_id, m.parent_id, m.message, m.active, \
+     (select max(x.attempt) from chat_exchange_message x where x.chat_exchange_id = m.chat_exchange_id and x.prompt_id = m.prompt_id) \
+     as attempts from chat_exchange_message m \
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
 const TOUCH_EXCHANGE: &str = "update chat_exchange set updated_at = $2 where id = $1";
-const RETIRE: &str = "update chat_exchange_message set active = 0 where id = $1";
+const RETIRE: &str = "update chat_exchange_message set active = 0 where chat_exchange_id = $1 and active = 1 and id >= $2";
+const COUNT_TURNS: &str = "update chat_exchange set turn_count = \
+     (select count(*) from chat_exchange_message m where m.chat_exchange_id = chat_exchange.id and m.active = 1) where id = $1";
+const BY_PROMPT: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null and m.active = 1 and (m.prompt_id = $3 or m.uuid = $3) \
+     order by m.id desc limit 1";
+const LATEST: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null and m.active = 1 order by m.id desc limit 1";
 const WINDOW: &str = "select id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state \
      from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2 order by id desc limit $3";
 const COUNT_BEFORE: &str = "select count(*) from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2";
-const HISTORY: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
-     e.id as exchange_id, e.uuid as exchange_uuid, e.title, e.agent_type, e.updated_at, e.turn_count \
+const LINES_BY_UUID: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state \
+     from chat_exchange e join chat_exchange_message m on m.chat_exchange_id = e.id and m.active = 1 \
+     where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null order by m.id";
+const LINES_BY_ID: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state \
+     from chat_exchange e join chat_exchange_message m on m.chat_exchange_id = e.id and m.active = 1 \
+     where e.id = $1 and e.user_id = $2 and e.deleted_at is null order by m.id";
+const HISTORY: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state, \
+     e.id as exchange_id, e.title, e.updated_at, e.turn_count \
      from chat_exchange e join chat_exchange_message m on m.id = \
      (select min(x.id) from chat_exchange_message x where x.chat_exchange_id = e.id and x.active = 1) \
-     where e.user_id = $1 and e.deleted_at is null and e.job_id is null and e.page_id is null \
+     where e.user_id = $1 and e.deleted_at is null and e.job_id is null and e.page_id is null and (e.updated_at, e.id) < ($3, $4) \
      order by e.updated_at desc, e.id desc limit $2";
 const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
@@ -62,12 +79,18 @@ pub(super) const ALL: &[&str] = &[
     KNOWN_PROMPT,
     LIVE,
     LAST_ACTIVE,
+    LATEST_ANSWER,
     INSERT,
-    RETRY_TARGET,
+    BRANCH_POINT,
     TOUCH_EXCHANGE,
     RETIRE,
+    COUNT_TURNS,
+    BY_PROMPT,
+    LATEST,
     WINDOW,
     COUNT_BEFORE,
+    LINES_BY_UUID,
+    LINES_BY_ID,
     HISTORY,
     ONE,
     LIVE_OF_USER,
@@ -122,6 +145,8 @@ pub enum Begun {
     NotFound,
     /// Only the latest turn can be retried.
     NotLatest,
+    /// The turn is not part of the conversation as it is shown.
+    NotShown,
 }
 
 /// Leaves a transaction early, undoing it.
@@ -159,26 +184,65 @@ struct OneRow {
     exchange_uuid: String,
 }
 
-#[derive(FromRow)]
-struct HistoryRow {
+/// A turn for programs: its row, read no further than they need.
+#[derive(Clone, Debug, FromRow)]
+pub struct Line {
+    /// Name of the turn.
+    pub uuid: String,
+    /// When it was asked.
+    pub create_time: Millis,
+    /// The stored message, see [`super::message::Brief`].
+    pub message: String,
+    /// 1: good, 0: not.
+    pub feedback: Option<i64>,
+    /// `running`, `paused`, `answered`, `failed` or `interrupted`.
+    pub state: String,
+}
+
+/// A conversation for programs, with its first turn.
+#[derive(Clone, Debug, FromRow)]
+pub struct HistoryLine {
+    /// The first turn.
     #[sqlx(flatten)]
-    row: Row,
-    exchange_id: i64,
-    exchange_uuid: String,
-    title: String,
-    agent_type: String,
-    updated_at: Millis,
-    turn_count: i64,
+    pub first: Line,
+    /// Row of the conversation.
+    pub exchange_id: i64,
+    /// Its title.
+    pub title: String,
+    /// Last activity.
+    pub updated_at: Millis,
+    /// Turns on the active branch.
+    pub turn_count: i64,
+}
+
+/// Another turn in the place of one that is there: a retry, another answer, or a changed question.
+#[derive(Clone, Debug)]
+pub struct Sibling {
+    /// Who asks.
+    pub user: UserId,
+    /// The turn whose place it takes; that one leaves the active branch, with all after it, and stays stored.
+    pub of: TurnId,
+    /// The question, when it was changed.
+    pub text: Option<String>,
+    /// Refused unless `of` is the latest turn.
+    pub latest_only: bool,
+    /// Its name.
+    pub id: TurnId,
+    /// Now.
+    pub now: Millis,
+    /// Who runs it, and until when without renewal.
+    pub lease: Lease,
 }
 
 #[derive(FromRow)]
-struct RetryTarget {
+struct BranchPoint {
     id: i64,
     chat_exchange_id: i64,
     prompt_id: String,
-    attempt: i64,
     parent_id: Option<i64>,
     message: String,
+    active: i64,
+    attempts: i64,
 }
 
 /// A turn as stored, with what running it needs.
@@ -288,41 +352,47 @@ macro_rules! begin_in {
     }};
 }
 
-/// The statements of [`Db::begin_retry`], on either engine's transaction.
-macro_rules! retry_in {
-    ($tx:ident, $user:ident, $of:ident, $id:ident, $now:ident, $lease:ident) => {{
-        let target: Option<RetryTarget> = sqlx::query_as(RETRY_TARGET).bind($of.as_str()).bind($user.0).fetch_optional(&mut *$tx).await?;
-        let Some(target) = target else { return Err(Leave::With(Begun::NotFound)) };
-        sqlx::query(TOUCH_EXCHANGE).bind(target.chat_exchange_id).bind($now).execute(&mut *$tx).await?;
-        let live: Option<String> = sqlx::query_scalar(LIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
+/// The statements of [`Db::begin_sibling`], on either engine's transaction.
+macro_rules! sibling_in {
+    ($tx:ident, $new:ident) => {{
+        let point: Option<BranchPoint> =
+            sqlx::query_as(BRANCH_POINT).bind($new.of.as_str()).bind($new.user.0).fetch_optional(&mut *$tx).await?;
+        let Some(point) = point else { return Err(Leave::With(Begun::NotFound)) };
+        let Some(prompt_id) = PromptId::parse(&point.prompt_id) else { return Err(Leave::With(Begun::NotFound)) };
+        sqlx::query(TOUCH_EXCHANGE).bind(point.chat_exchange_id).bind($new.now).execute(&mut *$tx).await?;
+        let live: Option<String> = sqlx::query_scalar(LIVE).bind(point.chat_exchange_id).fetch_optional(&mut *$tx).await?;
         if let Some(live) = live {
             return Err(Leave::With(Begun::Busy(turn_id(&live)?)));
         }
-        let last: Option<i64> = sqlx::query_scalar(LAST_ACTIVE).bind(target.chat_exchange_id).fetch_optional(&mut *$tx).await?;
-        if last != Some(target.id) {
+        if point.active != 1 {
+            return Err(Leave::With(if $new.latest_only { Begun::NotLatest } else { Begun::NotShown }));
+        }
+        let last: Option<i64> = sqlx::query_scalar(LAST_ACTIVE).bind(point.chat_exchange_id).fetch_optional(&mut *$tx).await?;
+        if $new.latest_only && last != Some(point.id) {
             return Err(Leave::With(Begun::NotLatest));
         }
-        let old = StoredMessage::from_json(&target.message);
+        let old = StoredMessage::from_json(&point.message);
         let agent = old.asked.unwrap_or(old.agent_type);
-        let text = StoredMessage::asked(&old.query, &agent, old.context).to_json();
-        sqlx::query(RETIRE).bind(target.id).execute(&mut *$tx).await?;
-        let attempt = target.attempt + 1;
+        let query = $new.text.clone().unwrap_or(old.query);
+        let text = StoredMessage::asked(&query, &agent, old.context).to_json();
+        sqlx::query(RETIRE).bind(point.chat_exchange_id).bind(point.id).execute(&mut *$tx).await?;
+        let attempt = point.attempts + 1;
         let row: i64 = sqlx::query_scalar(INSERT)
-            .bind(target.chat_exchange_id)
-            .bind($now)
+            .bind(point.chat_exchange_id)
+            .bind($new.now)
             .bind(text)
-            .bind($id.as_str())
-            .bind(&target.prompt_id)
+            .bind($new.id.as_str())
+            .bind(&point.prompt_id)
             .bind(attempt)
-            .bind(target.parent_id)
-            .bind(&$lease.owner)
-            .bind($lease.until)
+            .bind(point.parent_id)
+            .bind(&$new.lease.owner)
+            .bind($new.lease.until)
             .fetch_one(&mut *$tx)
             .await?;
-        let Some(prompt_id) = PromptId::parse(&target.prompt_id) else { return Err(Leave::With(Begun::NotFound)) };
-        let prompt = Prompt { id: prompt_id, text: old.query };
-        let turn = Turn::asked($id.clone(), TurnRow(row), prompt, agent, attempt, $now);
-        (turn, ExchangeId(target.chat_exchange_id))
+        sqlx::query(COUNT_TURNS).bind(point.chat_exchange_id).execute(&mut *$tx).await?;
+        let prompt = Prompt { id: prompt_id, text: query };
+        let turn = Turn::asked($new.id.clone(), TurnRow(row), prompt, agent, attempt, $new.now);
+        (turn, ExchangeId(point.chat_exchange_id))
     }};
 }
 
@@ -345,10 +415,9 @@ impl Db {
         Ok(in_transaction!(self, tx => begin_in!(tx, new)))
     }
 
-    /// Stores another attempt at the question of `of`, which must be the latest turn; the old attempt leaves the active branch and
-    /// stays stored.
-    pub async fn begin_retry(&self, user: UserId, of: &TurnId, id: &TurnId, now: Millis, lease: &Lease) -> Result<Begun, AppError> {
-        match self.try_retry(user, of, id, now, lease).await {
+    /// Stores a turn in the place of another, which leaves the active branch with all that came after it; nothing is deleted.
+    pub async fn begin_sibling(&self, new: &Sibling) -> Result<Begun, AppError> {
+        match self.try_sibling(new).await {
             Ok((turn, exchange)) => Ok(Begun::New(Box::new(turn), exchange)),
             Err(Leave::With(begun)) => Ok(begun),
             Err(Leave::Sql(error)) if is_taken(&error) => Err(AppError::busy()),
@@ -356,8 +425,30 @@ impl Db {
         }
     }
 
-    async fn try_retry(&self, user: UserId, of: &TurnId, id: &TurnId, now: Millis, lease: &Lease) -> Result<(Turn, ExchangeId), Leave> {
-        Ok(in_transaction!(self, tx => retry_in!(tx, user, of, id, now, lease)))
+    async fn try_sibling(&self, new: &Sibling) -> Result<(Turn, ExchangeId), Leave> {
+        Ok(in_transaction!(self, tx => sibling_in!(tx, new)))
+    }
+
+    /// The shown turn of a person's own conversation with that prompt id or that name; without a name the latest.
+    pub async fn shown_turn(&self, user: UserId, exchange: &ExchangeUuid, name: Option<&str>) -> Result<Option<TurnId>, AppError> {
+        let found: Option<String> = match name {
+            Some(name) => on_reader!(self, db =>
+                sqlx::query_scalar(BY_PROMPT).bind(exchange.as_str()).bind(user.0).bind(name).fetch_optional(db).await?),
+            None => on_reader!(self, db => sqlx::query_scalar(LATEST).bind(exchange.as_str()).bind(user.0).fetch_optional(db).await?),
+        };
+        Ok(found.as_deref().and_then(TurnId::parse))
+    }
+
+    /// The running or paused turn of a conversation. The caller has checked whose it is.
+    pub async fn live_turn(&self, exchange: ExchangeId) -> Result<Option<TurnId>, AppError> {
+        let found: Option<String> = on_reader!(self, db => sqlx::query_scalar(LIVE).bind(exchange.0).fetch_optional(db).await?);
+        Ok(found.as_deref().and_then(TurnId::parse))
+    }
+
+    /// The latest answered turn of a conversation. The caller has checked whose it is.
+    pub async fn latest_answer(&self, exchange: ExchangeId) -> Result<Option<TurnId>, AppError> {
+        let found: Option<String> = on_reader!(self, db => sqlx::query_scalar(LATEST_ANSWER).bind(exchange.0).fetch_optional(db).await?);
+        Ok(found.as_deref().and_then(TurnId::parse))
     }
 
     /// The last `limit` turns before `before` on the active branch, oldest first, and whether there are earlier ones.
@@ -377,22 +468,19 @@ impl Db {
         Ok(on_reader!(self, db => sqlx::query_scalar(COUNT_BEFORE).bind(exchange.0).bind(row.0).fetch_one(db).await?))
     }
 
-    /// A person's latest general conversations, each with its first turn. A row that cannot be read is left out, alone.
-    pub async fn history_with_first_turns(&self, user: UserId, limit: usize) -> Result<Vec<(ExchangeSummary, Turn)>, AppError> {
+    /// A person's latest general conversations before `before`, each with its first turn.
+    pub async fn history_lines(&self, user: UserId, before: Option<HistoryCursor>, limit: usize) -> Result<Vec<HistoryLine>, AppError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<HistoryRow> = on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).fetch_all(db).await?);
-        let line = |found: HistoryRow| {
-            let summary = ExchangeSummary {
-                id: ExchangeId(found.exchange_id),
-                uuid: ExchangeUuid::parse(&found.exchange_uuid)?,
-                title: found.title,
-                agent: AgentType::parse(&found.agent_type).unwrap_or_else(AgentType::auto),
-                updated_at: found.updated_at,
-                turn_count: found.turn_count,
-            };
-            Some((summary, found.row.turn()?.0))
-        };
-        Ok(rows.into_iter().filter_map(line).collect())
+        let (time, id) = before.map_or((i64::MAX, i64::MAX), |cursor| (cursor.updated_at, cursor.id.0));
+        Ok(on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).bind(time).bind(id).fetch_all(db).await?))
+    }
+
+    /// The turns of a person's own conversation, by its uuid or its number, oldest first; empty when there is none such.
+    pub async fn lines(&self, user: UserId, name: &str) -> Result<Vec<Line>, AppError> {
+        Ok(match name.parse::<i64>() {
+            Ok(id) => on_reader!(self, db => sqlx::query_as(LINES_BY_ID).bind(id).bind(user.0).fetch_all(db).await?),
+            Err(_) => on_reader!(self, db => sqlx::query_as(LINES_BY_UUID).bind(name).bind(user.0).fetch_all(db).await?),
+        })
     }
 
     /// A person's own turn.

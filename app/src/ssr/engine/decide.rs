@@ -63,7 +63,8 @@ pub fn decide(turn: &Turn, now: Millis, input: Input) -> (Vec<TurnEvent>, Vec<Ef
         Input::Begin { agent, unknown, model } => {
             let mut reply = Reply { agent_type: Some(agent), ..Reply::default() };
             if let Some(unknown) = unknown {
-                reply.metadata.insert("unknown_agent_type".into(), unknown.as_str().into());
+                reply.metadata.insert("fallback".into(), true.into());
+                reply.metadata.insert("original_agent_type".into(), unknown.as_str().into());
             }
             let events = vec![TurnEvent::Replied { reply }, TurnEvent::StepStarted { model }];
             (events, vec![Effect::CallModel { after: Duration::ZERO }])
@@ -71,6 +72,7 @@ pub fn decide(turn: &Turn, now: Millis, input: Input) -> (Vec<TurnEvent>, Vec<Ef
         Input::Chunk(Chunk::Text(text)) => (vec![TurnEvent::TextGrew { text }], Vec::new()),
         Input::Chunk(Chunk::Reasoning(text)) => (vec![TurnEvent::ReasoningGrew { text }], Vec::new()),
         Input::Chunk(Chunk::Tokens(usage)) => (vec![TurnEvent::TokensCounted { usage }], Vec::new()),
+        Input::Chunk(Chunk::Step(model)) => (vec![TurnEvent::StepStarted { model }], Vec::new()),
         Input::Chunk(Chunk::Reply(mut reply)) => {
             reply.agent_type = reply.agent_type.or_else(|| turn.reply.agent_type.clone());
             for (key, value) in &turn.reply.metadata {
@@ -224,7 +226,8 @@ mod tests {
         let unknown = AgentType::parse("nobody");
         let reply = Reply::default();
         let (turn, _) = live([Input::Begin { agent: AgentType::router(), unknown, model: "m".into() }, Input::Chunk(Chunk::Reply(reply))]);
-        assert_eq!(turn.reply.metadata.get("unknown_agent_type").and_then(|v| v.as_str()), Some("nobody"));
+        assert_eq!(turn.reply.metadata.get("original_agent_type").and_then(|v| v.as_str()), Some("nobody"));
+        assert_eq!(turn.reply.metadata.get("fallback"), Some(&true.into()));
         assert_eq!(turn.agent(), &AgentType::router());
     }
 

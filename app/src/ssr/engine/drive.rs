@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::future::FutureExt;
 use futures::stream::StreamExt;
-use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::decide::{Effect, Input, decide};
@@ -15,24 +14,18 @@ use super::live::Live;
 use super::{Inner, clock};
 use crate::model::event::{End, Failure, Interruption, TurnEvent};
 use crate::model::turn::Turn;
+use crate::ssr::agents::Job;
 use crate::ssr::db::message::StoredMessage;
 use crate::ssr::db::storable;
 use crate::ssr::db::writer::{EndWrite, Write, Written};
-use crate::ssr::llm::{Chunk, ChunkStream, Fault, Request};
+use crate::ssr::llm::{Chunk, ChunkStream, Fault};
 
 /// Chunks taken at once from a model that is faster than we are.
 const BURST: usize = 512;
 
 /// The task of a turn. Returns when the turn is over and stored.
-pub(super) async fn drive(
-    inner: Arc<Inner>,
-    live: Arc<Live>,
-    mut inputs: mpsc::UnboundedReceiver<Input>,
-    begin: Input,
-    request: Request,
-    context: Map<String, Value>,
-) {
-    let mut run = Run { inner: inner.clone(), live: live.clone(), request, context, call: None, tries: 0, heard: VecDeque::new() };
+pub(super) async fn drive(inner: Arc<Inner>, live: Arc<Live>, mut inputs: mpsc::UnboundedReceiver<Input>, begin: Input, job: Job) {
+    let mut run = Run { inner: inner.clone(), live: live.clone(), job, call: None, tries: 0, heard: VecDeque::new() };
     let lived = AssertUnwindSafe(run.live(begin, &mut inputs)).catch_unwind().await;
     if lived.is_err() {
         tracing::error!(turn = %live.id, "the task of a turn broke");
@@ -45,8 +38,7 @@ pub(super) async fn drive(
 struct Run {
     inner: Arc<Inner>,
     live: Arc<Live>,
-    request: Request,
-    context: Map<String, Value>,
+    job: Job,
     /// The running call of the model; dropping it cancels it.
     call: Option<ChunkStream>,
     /// Calls made for this step.
@@ -97,10 +89,10 @@ impl Run {
 
     fn call_model(&mut self, after: Duration) {
         self.tries += 1;
-        let (model, request) = (self.inner.registry.model().clone(), self.request.clone());
+        let (registry, job) = (self.inner.registry.clone(), self.job.clone());
         let call = async move {
             tokio::time::sleep(after).await;
-            model.stream(request)
+            registry.answer(&job)
         };
         self.call = Some(futures::stream::once(call).flatten().boxed());
     }
@@ -116,7 +108,7 @@ impl Run {
         let (done, written) = oneshot::channel();
         write.end = Some(EndWrite {
             state: turn.state_name(),
-            message: StoredMessage::of(&turn, self.context.clone()).to_json(),
+            message: StoredMessage::of(&turn, self.job.context.clone()).to_json(),
             agent: turn.agent().clone(),
             at: clock::now(),
             done,
@@ -125,6 +117,7 @@ impl Run {
         match written.await.unwrap_or(Written::Lost) {
             Written::Stored => {
                 log_end(&turn);
+                self.inner.figures.lock().unwrap_or_else(PoisonError::into_inner).count(&turn);
                 self.live.push(event);
             }
             Written::Refused => {

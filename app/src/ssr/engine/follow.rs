@@ -7,12 +7,13 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::Engine;
-use super::live::{Html, Live, News};
+use super::live::{Html, Live, Look, News};
 use crate::model::error::AppError;
 use crate::model::event::Seq;
 use crate::model::exchange::TurnView;
 use crate::model::frame::Frame;
 use crate::model::ids::{TurnId, UserId};
+use crate::model::turn::Turn;
 
 /// Frames that wait for a slow reader; it never holds the turn back, only itself.
 const QUEUE: usize = 16;
@@ -31,6 +32,48 @@ impl Engine {
             tokio::spawn(async move { engine.follow_stored(user, &id, view, tx).await });
         }
         Ok(ReceiverStream::new(rx))
+    }
+
+    /// What `look` makes of the turn as it is now and after each change, until its end. Unlike [`Engine::follow`] it renders nothing.
+    pub async fn watch<T: Send + 'static>(
+        &self,
+        user: UserId,
+        id: &TurnId,
+        look: impl FnMut(&Turn) -> Vec<T> + Send + 'static,
+    ) -> Result<ReceiverStream<T>, AppError> {
+        let (tx, rx) = mpsc::channel(QUEUE);
+        if let Some(live) = self.inner.live(user, id) {
+            tokio::spawn(watch_live(live, look, tx));
+        } else {
+            let turn = self.stored(user, id).await?.turn;
+            let (engine, id) = (self.clone(), id.clone());
+            tokio::spawn(async move { engine.watch_stored(user, &id, turn, look, tx).await });
+        }
+        Ok(ReceiverStream::new(rx))
+    }
+
+    async fn watch_stored<T: Send>(
+        &self,
+        user: UserId,
+        id: &TurnId,
+        mut turn: Turn,
+        mut look: impl FnMut(&Turn) -> Vec<T> + Send,
+        tx: mpsc::Sender<T>,
+    ) {
+        loop {
+            if !send_all(look(&turn), &tx).await || turn.is_ended() {
+                return;
+            }
+            tokio::select! {
+                () = tx.closed() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            match self.stored(user, id).await {
+                Ok(next) => turn = next.turn,
+                // Deleted meanwhile, or the store is away: the reader comes back and is told.
+                Err(_) => return,
+            }
+        }
     }
 
     /// Follows a turn that has ended, or runs in another process, by looking at the store.
@@ -61,43 +104,75 @@ impl Engine {
     }
 }
 
-async fn follow_live(live: Arc<Live>, mut after: Seq, tx: mpsc::Sender<Frame>) {
+async fn watch_live<T: Send>(live: Arc<Live>, mut look: impl FnMut(&Turn) -> Vec<T> + Send, tx: mpsc::Sender<T>) {
     let mut changed = live.subscribe();
-    let mut shown: Html = Vec::new();
     loop {
         changed.mark_unchanged();
-        let (news, ended) = live.news(after);
-        match news {
-            News::Events { events, .. } if events.is_empty() => {}
-            News::Events { first, events } => {
-                after += events.len() as Seq;
-                if tx.send(Frame::Events { first, events }).await.is_err() {
-                    return;
-                }
-            }
-            News::Whole(view) => {
-                after = view.turn.seq;
-                if tx.send(Frame::Snapshot { view }).await.is_err() {
-                    return;
-                }
-            }
-        }
-        let (html, wait) = live.html();
-        for frame in differences(&shown, &html) {
-            if tx.send(frame).await.is_err() {
-                return;
-            }
-        }
-        shown = html;
-        if ended {
-            let _ = tx.send(Frame::End).await;
+        let (seen, ended) = live.with_turn(|turn| (look(turn), turn.is_ended()));
+        if !send_all(seen, &tx).await || ended {
             return;
         }
         tokio::select! {
             () = tx.closed() => return,
             // The sender lives as long as `live`, which this task holds.
             _ = changed.changed() => {}
-            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+        }
+    }
+}
+
+/// Whether the reader is still there.
+async fn send_all<T>(items: Vec<T>, tx: &mpsc::Sender<T>) -> bool {
+    for item in items {
+        if tx.send(item).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+async fn follow_live(live: Arc<Live>, mut after: Seq, tx: mpsc::Sender<Frame>) {
+    let mut changed = live.subscribe();
+    let mut shown: Html = Vec::new();
+    loop {
+        changed.mark_unchanged();
+        let Look { news, html, due_in, ended } = live.look(after);
+        let mut frames = Vec::new();
+        let mut last = None;
+        match news {
+            News::Events { first, mut events } => {
+                after += events.len() as Seq;
+                if ended {
+                    // A turn that says it is over looks it, too: its end comes after the last of its text.
+                    last = events.pop().map(|event| Frame::Events { first: after, events: vec![event] });
+                }
+                if !events.is_empty() {
+                    frames.push(Frame::Events { first, events });
+                }
+                frames.extend(differences(&shown, &html));
+            }
+            News::Whole(view) => {
+                after = view.turn.seq;
+                frames.push(Frame::Snapshot { view });
+            }
+        }
+        shown = html;
+        if ended {
+            frames.extend(last);
+            frames.push(Frame::End);
+        }
+        for frame in frames {
+            if tx.send(frame).await.is_err() {
+                return;
+            }
+        }
+        if ended {
+            return;
+        }
+        tokio::select! {
+            () = tx.closed() => return,
+            // The sender lives as long as `live`, which this task holds.
+            _ = changed.changed() => {}
+            () = tokio::time::sleep(due_in.unwrap_or_default()), if due_in.is_some() => {}
         }
     }
 }

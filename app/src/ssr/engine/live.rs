@@ -46,6 +46,15 @@ pub(super) enum News {
     Whole(Box<TurnView>),
 }
 
+/// A turn at one moment, for one reader.
+pub(super) struct Look {
+    pub news: News,
+    pub html: Html,
+    /// When HTML is due that is not in `html` yet.
+    pub due_in: Option<Duration>,
+    pub ended: bool,
+}
+
 impl Live {
     pub fn new(user: UserId, turn: Turn, epoch: i64) -> (Arc<Self>, mpsc::UnboundedReceiver<Input>) {
         let (inputs, inbox) = mpsc::unbounded_channel();
@@ -103,29 +112,23 @@ impl Live {
         self.changed.send_modify(|n| *n += 1);
     }
 
-    /// What came after `after`, and whether that was the end.
-    pub fn news(&self, after: Seq) -> (News, bool) {
+    /// What came after `after`, with the HTML of the same moment: made again if it is due or the turn has ended, else as it was.
+    pub fn look(&self, after: Seq) -> Look {
         let mut state = self.lock();
-        let ended = state.turn.is_ended();
         let skip = usize::try_from(after).unwrap_or(usize::MAX);
         let news = if state.replaced || skip > state.events.len() {
             News::Whole(Box::new(state.view()))
         } else {
             News::Events { first: after + 1, events: state.events[skip..].to_vec() }
         };
-        (news, ended)
+        let State { turn, html, .. } = &mut *state;
+        let (html, due_in) = html.update_if_due(turn);
+        Look { news, html, due_in, ended: turn.is_ended() }
     }
 
     /// The turn with its HTML up to date.
     pub fn view(&self) -> TurnView {
         self.lock().view()
-    }
-
-    /// The HTML, made again if it is due or the turn has ended; else as it was, with the time to wait.
-    pub fn html(&self) -> (Html, Option<Duration>) {
-        let mut state = self.lock();
-        let State { turn, html, .. } = &mut *state;
-        html.update_if_due(turn)
     }
 
     /// Waits until the turn is over.

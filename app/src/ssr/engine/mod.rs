@@ -19,14 +19,14 @@ use tokio_util::task::TaskTracker;
 
 use self::decide::Input;
 use self::live::Live;
-use super::agents::Registry;
+use super::agents::{Job, Registry};
 use super::clock;
 use super::db::Db;
-use super::db::turns::{Begun, Lease, NewTurn, StoredTurn};
+use super::db::turns::{Begun, Lease, NewTurn, Sibling, StoredTurn};
 use super::db::writer::Writer;
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
-use crate::model::event::Interruption;
+use crate::model::event::{End, Interruption};
 use crate::model::exchange::TurnView;
 use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, TurnId, UserId};
 use crate::model::turn::{Prompt, Turn};
@@ -57,7 +57,38 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
+/// What the engine did since it started, and does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Turns that ended with an answer.
+    pub answered: u64,
+    /// Turns that ended with a failure.
+    pub failed: u64,
+    /// Turns that were stopped or lost.
+    pub interrupted: u64,
+    /// Tokens sent to models.
+    pub input_tokens: u64,
+    /// Tokens that models answered.
+    pub output_tokens: u64,
+    /// Turns that run here.
+    pub live: u64,
+}
+
+impl Figures {
+    fn count(&mut self, turn: &Turn) {
+        match turn.end() {
+            Some(End::Answered) => self.answered += 1,
+            Some(End::Failed(_)) => self.failed += 1,
+            Some(End::Interrupted(_)) => self.interrupted += 1,
+            None => {}
+        }
+        self.input_tokens = self.input_tokens.saturating_add(turn.usage.input);
+        self.output_tokens = self.output_tokens.saturating_add(turn.usage.output);
+    }
+}
+
 struct Inner {
+    figures: Mutex<Figures>,
     db: Db,
     writer: Writer,
     registry: Registry,
@@ -86,6 +117,7 @@ impl Engine {
     pub async fn start(db: Db, registry: Registry, times: Times) -> Result<Self, AppError> {
         let (writer, _) = Writer::start(db.clone());
         let inner = Inner {
+            figures: Mutex::default(),
             db,
             writer,
             registry,
@@ -101,6 +133,12 @@ impl Engine {
         engine.end_lost(lost_before).await?;
         tokio::spawn(reaper::run(Arc::downgrade(&engine.inner)));
         Ok(engine)
+    }
+
+    /// What it did since it started, and does.
+    pub fn figures(&self) -> Figures {
+        let figures = *self.inner.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        Figures { live: self.inner.lives().len() as u64, ..figures }
     }
 
     /// The agents and their model.
@@ -141,13 +179,31 @@ impl Engine {
     /// # Errors
     /// [`AppError::Conflict`] while it runs, or when it is not the latest; [`AppError::NotFound`] for someone else's.
     pub async fn retry(&self, user: UserId, of: &TurnId) -> Result<(Turn, ExchangeId), AppError> {
+        self.beside(user, of, None, true).await
+    }
+
+    /// Answers a question anew in its place, with `text` a changed one; what was there leaves the shown conversation and stays stored.
+    ///
+    /// # Errors
+    /// [`AppError::Conflict`] while a turn runs, or when that one is not shown any more; [`AppError::NotFound`] for someone else's.
+    pub async fn branch(&self, user: UserId, of: &TurnId, text: Option<String>) -> Result<(Turn, ExchangeId), AppError> {
+        self.beside(user, of, text, false).await
+    }
+
+    async fn beside(&self, user: UserId, of: &TurnId, text: Option<String>, latest_only: bool) -> Result<(Turn, ExchangeId), AppError> {
         let (engine, of) = (self.clone(), of.clone());
         self.shielded(async move {
-            let id = TurnId::from(uuid::Uuid::now_v7());
-            let stored = engine.inner.db.turn(user, &of).await?.ok_or_else(AppError::no_exchange)?;
+            let context = engine.inner.db.turn(user, &of).await?.ok_or_else(AppError::no_exchange)?.context;
             engine.end_if_lost(user, &of).await?;
-            let begun = engine.inner.db.begin_retry(user, &of, &id, clock::now(), &engine.lease()).await?;
-            engine.run(user, begun, stored.context).await
+            let id = TurnId::from(uuid::Uuid::now_v7());
+            let new = Sibling { user, of, text, latest_only, id, now: clock::now(), lease: engine.lease() };
+            let mut begun = engine.inner.db.begin_sibling(&new).await?;
+            if let Begun::Busy(other) = &begun
+                && engine.end_if_lost(user, other).await?
+            {
+                begun = engine.inner.db.begin_sibling(&new).await?;
+            }
+            engine.run(user, begun, context).await
         })
         .await
     }
@@ -164,7 +220,7 @@ impl Engine {
         match begun {
             Begun::New(turn, exchange) => {
                 let (earlier, _) = self.inner.db.turns(exchange, Some(turn.row), CONTEXT_TURNS).await.unwrap_or_default();
-                self.spawn(user, (*turn).clone(), &earlier, context);
+                self.spawn(user, (*turn).clone(), earlier.into(), context);
                 Ok((*turn, exchange))
             }
             Begun::Known(id) => {
@@ -174,19 +230,23 @@ impl Engine {
             Begun::Busy(_) => Err(AppError::busy()),
             Begun::NotFound => Err(AppError::no_exchange()),
             Begun::NotLatest => Err(AppError::Conflict { reason: "Only the latest answer can be retried.".into() }),
+            Begun::NotShown => Err(AppError::Conflict {
+                reason: "That message was replaced in this conversation. Load it again to see it as it is.".into(),
+            }),
         }
     }
 
-    fn spawn(&self, user: UserId, turn: Turn, earlier: &[Turn], context: Map<String, Value>) {
+    fn spawn(&self, user: UserId, turn: Turn, earlier: Arc<[Turn]>, context: Map<String, Value>) {
         let route = self.inner.registry.route(&turn.asked);
-        let request = self.inner.registry.request(&route.agent, earlier, &turn.prompt.text, context.clone());
-        let begin = Input::Begin { agent: route.agent, unknown: route.unknown, model: self.inner.registry.model().name().to_owned() };
+        let model = self.inner.registry.model_of(&route.agent).to_owned();
+        let job = Job { agent: route.agent.clone(), question: turn.prompt.text.clone(), earlier, context };
+        let begin = Input::Begin { agent: route.agent, unknown: route.unknown, model };
         let (live, inputs) = Live::new(user, turn, 1);
         self.inner.lives().insert(live.id.clone(), live.clone());
         if self.inner.closing.is_cancelled() {
             live.send(Input::Stop(Interruption::Shutdown));
         }
-        self.inner.tasks.spawn(drive::drive(self.inner.clone(), live, inputs, begin, request, context));
+        self.inner.tasks.spawn(drive::drive(self.inner.clone(), live, inputs, begin, job));
     }
 
     /// The turn as it is now, from memory while it runs here, with its HTML.
@@ -195,6 +255,14 @@ impl Engine {
             return Ok(live.view());
         }
         Ok(self.stored(user, id).await?.turn.into())
+    }
+
+    /// The turn as it is now, from memory while it runs here.
+    pub async fn current(&self, user: UserId, id: &TurnId) -> Result<Turn, AppError> {
+        if let Some(live) = self.inner.live(user, id) {
+            return Ok(live.turn());
+        }
+        Ok(self.stored(user, id).await?.turn)
     }
 
     /// The turn as stored, with its events; ended first if whoever ran it is gone.

@@ -24,6 +24,11 @@ pub trait Model: Send + Sync + 'static {
     /// Whether it only pretends: the page then says so and how to connect a real one.
     fn is_demo(&self) -> bool;
 
+    /// Whether its answers are an agent's, whole with suggestions and metadata, not a model's words for an agent to read.
+    fn speaks_for_agents(&self) -> bool {
+        false
+    }
+
     /// Calls the model. Nothing happens before the first poll.
     fn stream(&self, request: Request) -> ChunkStream;
 }
@@ -42,6 +47,10 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Facts about where the person is, by name; static rules match on them.
     pub context: Map<String, Value>,
+    /// How freely it speaks, when not as its provider has it.
+    pub temperature: Option<f64>,
+    /// Longest answer, when not as its provider has it.
+    pub max_tokens: Option<u64>,
 }
 
 /// One message of the conversation as a model sees it.
@@ -62,8 +71,10 @@ pub enum Chunk {
     Reasoning(String),
     /// What the answer carries beside its text.
     Reply(Reply),
-    /// Tokens of this call.
+    /// Tokens of one call.
     Tokens(Usage),
+    /// Another call of a model begins, of the model with that name.
+    Step(String),
     /// The end.
     Finish(Finish),
 }

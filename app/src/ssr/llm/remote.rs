@@ -159,7 +159,10 @@ impl RemoteModel {
             Message::Assistant(text) => RigMessage::assistant(text),
         });
         let last = messages.next_back().unwrap_or_else(|| RigMessage::user(""));
-        let mut translated = CompletionRequest::new(last).messages(messages).max_tokens(self.max_tokens);
+        let mut translated = CompletionRequest::new(last)
+            .messages(messages)
+            .max_tokens(request.max_tokens.or(self.max_tokens))
+            .temperature(request.temperature);
         if !request.system.is_empty() {
             translated = translated.preamble(request.system);
         }

@@ -153,6 +153,20 @@ impl ModelSettings {
         }
     }
 
+    /// Connects another model beside the chosen one, named like `CHATGXY_MODEL`. Address and key of the chosen one are for its own
+    /// provider only; for another, the well-known key is taken.
+    pub fn another(&self, name: &str) -> Result<Arc<dyn Model>, String> {
+        let other = choice(name).map_err(|error| error.replace(MODEL, "model"))?;
+        let Choice::Remote { provider, model } = &other else { return self.fixed(String::new()).map(|chosen| chosen.model) };
+        let same = matches!(&self.choice, Some(Choice::Remote { provider: own, .. }) if own == provider);
+        let mut settings = self.clone();
+        if !same {
+            (settings.base_url, settings.api_key) = (None, None);
+        }
+        let endpoint = settings.endpoint(*provider, model).map_err(|error| error.replace(MODEL, "model"))?;
+        self.remote(endpoint, String::new()).map(|chosen| chosen.model)
+    }
+
     async fn found(&self) -> Result<Chosen, String> {
         for (name, provider, model) in WELL_KNOWN {
             if let Some(key) = self.well_known_key(provider) {

@@ -73,6 +73,10 @@ impl Model for StaticModel {
         self.name == "demo"
     }
 
+    fn speaks_for_agents(&self) -> bool {
+        true
+    }
+
     fn stream(&self, request: Request) -> ChunkStream {
         let steps = script::steps(self.answer(&request), &request);
         stream::unfold(steps.into_iter(), |mut steps| async move {

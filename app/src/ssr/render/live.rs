@@ -22,8 +22,8 @@ const SEPARATOR: &str = "\n\n***\n\n";
 /// All blocks but the last are settled: they are neither parsed nor rendered again, and keep their [`Arc`]. So the cost
 /// of an update is that of the last block, however long the text before it.
 ///
-/// While the text grows, what refers to something further down (a link by name, a footnote) shows as text;
-/// [`LiveText::finish`] puts that right.
+/// While the text grows, what refers to something further down (a link by name, a footnote) shows as text, and a last line of
+/// marks only is not shown yet; [`LiveText::finish`] puts that right.
 #[derive(Debug, Default)]
 pub struct LiveText {
     blocks: Vec<Arc<str>>,
@@ -83,7 +83,7 @@ impl LiveText {
     }
 
     fn render(&mut self, whole: &str) {
-        let tail = &whole[self.start..];
+        let tail = worth_showing(&whole[self.start..]);
         let lead_lines = if self.definitions.is_empty() { 0 } else { self.definitions.lines().count() + SEPARATOR.lines().count() };
         let source = if lead_lines == 0 { Cow::Borrowed(tail) } else { Cow::Owned(format!("{}{SEPARATOR}{tail}", self.definitions)) };
         #[cfg(test)]
@@ -134,6 +134,13 @@ impl LiveText {
             }
         }
     }
+}
+
+/// The text without a last line that so far is nothing but marks: the `|` of a table's next row would be a paragraph for a moment, the
+/// `-` of an item would make a heading of the line before.
+fn worth_showing(text: &str) -> &str {
+    let (before, line) = text.split_at(text.rfind(['\n', '\r']).map_or(0, |at| at + 1));
+    if line.bytes().all(|byte| byte.is_ascii_digit() || b" \t|-#*+=>:`~_.)".contains(&byte)) { before } else { text }
 }
 
 /// Where each line starts, the last being what stands behind the last line end.
@@ -252,7 +259,7 @@ mod tests {
             steps in prop::collection::vec(1_usize..20, 1..8),
         ) {
             let live = fed(&text, &steps);
-            prop_assert_eq!(live.blocks, blocks(&text), "{:?}", text);
+            prop_assert_eq!(live.blocks, blocks(worth_showing(&text)), "{:?}", text);
         }
     }
 
@@ -313,9 +320,25 @@ mod tests {
     #[test]
     fn a_line_that_is_not_complete_settles_nothing() {
         let mut live = LiveText::new();
-        for (text, count) in [("tags:\n#", 2), ("tags:\n#one", 1), ("tags:\n#one #two\n\n*", 2), ("tags:\n#one #two\n\n**b**", 2)] {
+        for (text, count) in [("one\n```a", 2), ("one\n```a`b", 1), ("one\n```a`b\n\n*c", 2), ("one\n```a`b\n\n*c*", 2)] {
             assert_eq!(live.update(text).len(), count, "{text:?}");
             assert_eq!(live.blocks, blocks(text));
+        }
+    }
+
+    #[test]
+    fn marks_alone_do_not_flicker() {
+        let table = "| a |\n|---|\n| 1 |\n";
+        let pairs = [
+            (format!("{table}|"), table),
+            (format!("{table}| "), table),
+            ("Steps\n-".into(), "Steps\n"),
+            ("Steps\n\n1.".into(), "Steps\n\n"),
+        ];
+        for (text, shown) in pairs {
+            let mut live = LiveText::new();
+            assert_eq!(live.update(&text), blocks(shown), "{text:?}");
+            assert_eq!(live.finish(&text), blocks(&text), "{text:?}");
         }
     }
 

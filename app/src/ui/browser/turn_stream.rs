@@ -77,7 +77,6 @@ mod source {
             Frame::Snapshot { view } => live.replace(*view),
             Frame::Events { first, events } => {
                 let fits = live.turn.try_update(|turn| (first..).zip(&events).all(|(seq, event)| turn.apply(seq, event).is_ok()));
-                live.make_room();
                 if fits == Some(false) {
                     return Applied::Gap;
                 }

@@ -8,9 +8,10 @@ use leptos_router::hooks::use_navigate;
 
 use super::page::NEW;
 use super::thread::Thread;
-use crate::api::chat::{ChatSetup, send_question, stop};
+use crate::api::chat::{ChatSetup, Retry, SendQuestion, Stop, send_question, stop};
 use crate::model::agent::AgentType;
 use crate::ui::browser::{field, ids, keys, storage, tabs};
+use crate::ui::sign_in::form_error;
 use crate::ui::widgets::Icon;
 
 /// A question on its way: the ids stay the same when it is sent again, so that a lost answer never makes it twice.
@@ -27,7 +28,8 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
     let name = thread.name.get_value();
     let area = NodeRef::<html::Textarea>::new();
     let text = field::draft(area, name.clone());
-    let error = RwSignal::new(String::new());
+    // Forms say in the address what went wrong with them.
+    let error = RwSignal::new([form_error::<SendQuestion>(), form_error::<Stop>(), form_error::<Retry>()].concat());
     let sending = RwSignal::new(false);
     let agent = RwSignal::new(AgentType::AUTO.to_owned());
     let outgoing = StoredValue::new(None::<Outgoing>);
@@ -87,7 +89,8 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             }
         });
     };
-    let halt = move |_| {
+    let halt = move |event: leptos::ev::MouseEvent| {
+        event.prevent_default();
         let Some(id) = live.get_untracked() else { return };
         spawn_local(async move {
             if let Err(why) = stop(id.to_string()).await {
@@ -150,7 +153,17 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
                         <Icon name="chevron-down" />
                     </label>
                     <span class="composer-hint">"Enter sends, Shift+Enter for a new line"</span>
-                    <button class="button" data-kind="stop" type="button" hidden=move || live.get().is_none() on:click=halt>
+                    // Sends the form elsewhere where no script runs.
+                    <button
+                        class="button"
+                        data-kind="stop"
+                        formaction="/api/fn/chat/stop"
+                        formnovalidate
+                        name="turn"
+                        value=move || live.get().map_or_else(String::new, |id| id.to_string())
+                        hidden=move || live.get().is_none()
+                        on:click=halt
+                    >
                         <Icon name="stop" />
                         "Stop"
                     </button>

@@ -26,14 +26,15 @@ impl LiveTurn {
     /// Puts a turn on screen.
     pub fn new(view: TurnView) -> Self {
         let html = view.html.into_iter().map(|blocks| ArcRwSignal::new(blocks.into_iter().map(ArcRwSignal::new).collect())).collect();
-        let live = Self { id: view.turn.id.clone(), turn: ArcRwSignal::new(view.turn), html: ArcRwSignal::new(html) };
-        live.make_room();
-        live
+        Self { id: view.turn.id.clone(), turn: ArcRwSignal::new(view.turn), html: ArcRwSignal::new(html) }
     }
 
-    /// The blocks of a part.
+    /// The blocks of a part, made by whoever asks first: what shows them or the stream that brings them.
     pub fn blocks(&self, part: usize) -> Blocks {
-        self.html.with_untracked(|html| html.get(part).cloned()).unwrap_or_default()
+        if self.html.with_untracked(Vec::len) <= part {
+            self.html.update(|html| html.resize_with(part + 1, Blocks::default));
+        }
+        self.html.with_untracked(|html| html[part].clone())
     }
 
     /// Takes over a whole turn; blocks that are the same stay untouched.
@@ -42,21 +43,12 @@ impl LiveTurn {
         if self.turn.with_untracked(|mine| *mine != turn) {
             self.turn.set(turn);
         }
-        self.make_room();
         for (part, blocks) in html.into_iter().enumerate() {
             let count = blocks.len();
             let mine = self.blocks(part);
             for (index, block) in blocks.into_iter().enumerate() {
                 set_block(&mine, index, count, block);
             }
-        }
-    }
-
-    /// Every part has a list of blocks, if an empty one.
-    pub fn make_room(&self) {
-        let parts = self.turn.with_untracked(|turn| turn.parts.len());
-        if self.html.with_untracked(Vec::len) < parts {
-            self.html.update(|html| html.resize_with(parts, Blocks::default));
         }
     }
 }

@@ -4,6 +4,7 @@ use leptos::html;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_meta::Title;
+use leptos_router::hooks::use_query_map;
 
 use super::composer::Composer;
 use super::history::HistoryList;
@@ -135,6 +136,8 @@ pub fn ConversationView(
     };
     let title = summary.map_or_else(|| "New conversation".to_owned(), |summary| summary.title);
     let turns: Vec<_> = turns.into_iter().map(LiveTurn::new).collect();
+    // Without scripts, earlier turns are pages of their own.
+    let latest = use_query_map().with_untracked(|query| query.get_str("before").is_some()).then(|| format!("/chatgxy/{name}"));
     let thread = Thread {
         name: StoredValue::new(name),
         turns: RwSignal::new(turns),
@@ -182,6 +185,14 @@ pub fn ConversationView(
                             view! { <TurnArticle live number thread /> }
                         }
                     </For>
+                    {latest
+                        .map(|href| {
+                            view! {
+                                <a class="button earlier" data-kind="quiet" href=href rel="external">
+                                    "Show latest turns"
+                                </a>
+                            }
+                        })}
                     {move || empty.get().then(|| view! { <Welcome thread demo /> })}
                 </div>
                 <button type="button" class="button jump" hidden=move || stick.at_bottom.get() on:click=move |_| stick.jump.run(())>

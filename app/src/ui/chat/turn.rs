@@ -31,6 +31,9 @@ fn kinds(turn: &Turn) -> Vec<(usize, Kind)> {
     turn.parts.iter().map(kind).enumerate().collect()
 }
 
+/// Where no script follows the answer, the page itself comes again until it is there.
+const RELOAD: &str = r#"<meta http-equiv="refresh" content="2">"#;
+
 /// The turn.
 #[component]
 pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView {
@@ -46,6 +49,7 @@ pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView
         tabs::tell();
     });
     let prompt = turn.with_untracked(|turn| turn.prompt.text.clone());
+    let ended = turn.with_untracked(Turn::is_ended);
     let asked_at = turn.with_untracked(|turn| turn.started_at);
     let long = prompt.chars().count() > 1_200 || prompt.lines().count() > 16;
     let state = {
@@ -68,6 +72,7 @@ pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView
                 <Time at=asked_at />
             </div>
             <Answer live thread />
+            {(!ended).then(|| view! { <noscript inner_html=RELOAD></noscript> })}
         </article>
     }
 }

@@ -32,6 +32,8 @@ fn ask(question: &str) -> Request {
         system: "Be brief.".to_owned(),
         messages: vec![Message::User("earlier".to_owned()), Message::Assistant("answer".to_owned()), Message::User(question.to_owned())],
         context: serde_json::Map::new(),
+        temperature: None,
+        max_tokens: None,
     }
 }
 

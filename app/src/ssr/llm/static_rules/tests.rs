@@ -14,6 +14,8 @@ fn ask(question: &str) -> Request {
         system: String::new(),
         messages: vec![Message::User(question.to_owned())],
         context: serde_json::Map::new(),
+        temperature: None,
+        max_tokens: None,
     }
 }
 

@@ -1,0 +1,164 @@
+//! The endpoints of AI SDK clients (`useChat` and the like), on the same use cases as everything else.
+//!
+//! A client's copy of the conversation is never believed: only the last message of the person is taken from it.
+
+mod wire;
+
+use std::convert::Infallible;
+
+use app::model::error::AppError;
+use app::model::turn::Turn;
+use app::model::user::User;
+use app::ssr::AppState;
+use app::ssr::auth::CurrentUser;
+use app::ssr::chat::{self, Ask, Branch};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::wire::Encoder;
+use crate::rest::input::Named;
+use crate::sse::KEEP_ALIVE;
+
+/// What `DefaultChatTransport` sends. Other keys are ignored, the conversation before the last message too.
+#[derive(Deserialize)]
+pub struct Submit {
+    id: String,
+    #[serde(default)]
+    messages: Vec<Value>,
+    message: Option<Value>,
+    #[serde(default)]
+    trigger: Trigger,
+    #[serde(rename = "messageId")]
+    message_id: Option<String>,
+    agent_type: Option<String>,
+}
+
+/// What the person did.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Trigger {
+    /// Wrote, or changed, a message.
+    #[default]
+    SubmitMessage,
+    /// Wants another answer.
+    RegenerateMessage,
+}
+
+/// The person's message, as far as it is taken.
+struct Words {
+    id: Option<String>,
+    text: String,
+}
+
+/// Whether a body is one of ours: it has the key that the SDK always sends.
+pub fn is_submit(body: &Value) -> bool {
+    body.get("messages").is_some() || body.get("message").is_some()
+}
+
+/// `POST /api/chat` with an AI SDK body: asks, and streams the answer.
+pub async fn submit(state: &AppState, user: &User, agent: Option<String>, body: Value) -> Result<Response, AppError> {
+    let body: Submit = serde_json::from_value(body).map_err(|error| AppError::invalid("body", error.to_string()))?;
+    let last = body.message.as_ref().or(body.messages.last());
+    let agent = body.agent_type.or(agent);
+    let turn = match body.trigger {
+        Trigger::RegenerateMessage => {
+            let shown = last.filter(|message| message["role"] == "user").and_then(|message| message["id"].as_str());
+            let of = body.message_id.as_deref().or(shown);
+            chat::branch(&state.db, &state.engine, user.id, Branch { exchange: &body.id, of, text: None }).await?.turn
+        }
+        Trigger::SubmitMessage => {
+            let words = words(last.ok_or_else(|| AppError::invalid("messages", "There is no message to answer."))?)?;
+            let changed = body.message_id.as_deref().filter(|id| words.id.as_deref() == Some(*id));
+            let known = match changed {
+                Some(id) => chat::has_prompt(&state.db, user.id, &body.id, id).await?,
+                None => false,
+            };
+            if known {
+                let text = Some(words.text);
+                chat::branch(&state.db, &state.engine, user.id, Branch { exchange: &body.id, of: changed, text }).await?.turn
+            } else {
+                let ask = Ask { exchange: Some(body.id), prompt_id: words.id, query: words.text, agent, ..Ask::default() };
+                chat::ask(&state.db, &state.engine, user.id, ask).await?.turn
+            }
+        }
+    };
+    stream_turn(state, user, &turn).await
+}
+
+/// The text of the person's message.
+fn words(message: &Value) -> Result<Words, AppError> {
+    if message["role"] != "user" {
+        return Err(AppError::invalid("messages", "The last message must be the user's; nothing in this conversation waits for another."));
+    }
+    let id = match &message["id"] {
+        Value::String(id) => Some(id.clone()),
+        Value::Null => None,
+        _ => return Err(AppError::invalid("messages", "The id of a message is a text.")),
+    };
+    let text = match (&message["parts"], &message["content"]) {
+        (Value::Array(parts), _) => {
+            let text = |part: &Value| (part["type"] == "text").then(|| part["text"].as_str()).flatten().map(str::to_owned);
+            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
+            texts.ok_or_else(|| AppError::invalid("messages", "A message may hold parts of type text only."))?.concat()
+        }
+        (_, Value::String(content)) => content.clone(),
+        _ => return Err(AppError::invalid("messages", "A message needs parts.")),
+    };
+    Ok(Words { id, text })
+}
+
+/// The running answer from its start, as an AI SDK stream.
+#[utoipa::path(get, path = "/api/chat/{exchange_id}/stream", tag = "chat",
+    params(("exchange_id" = String, Path, description = "Uuid of the conversation")),
+    responses((status = 200, description = "The stream", content_type = "text/event-stream", body = String),
+        (status = 204, description = "Nothing runs, or there is no such conversation")))]
+pub async fn resume(State(state): State<AppState>, CurrentUser(user): CurrentUser, Named(exchange): Named) -> Result<Response, AppError> {
+    match chat::live_turn(&state.db, &state.engine, user.id, &exchange).await? {
+        Some(turn) => stream_turn(&state, &user, &turn).await,
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+/// The conversation as the AI SDK's `UIMessage[]`, on the branch that is shown.
+#[utoipa::path(get, path = "/api/chat/{exchange_id}/messages", tag = "chat",
+    params(("exchange_id" = String, Path, description = "Uuid of the conversation")),
+    responses((status = 200, description = "The messages", body = Vec<Object>)))]
+pub async fn messages(
+    State(state): State<AppState>,
+    CurrentUser(user): CurrentUser,
+    Named(exchange): Named,
+) -> Result<Json<Vec<Value>>, AppError> {
+    let turns = chat::all_turns(&state.db, &state.engine, user.id, &exchange).await?;
+    Ok(Json(turns.iter().flat_map(|turn| [wire::user_message(turn), wire::assistant_message(turn)]).collect()))
+}
+
+/// Stops the running answer, whose text is kept; nothing to do when none runs.
+#[utoipa::path(post, path = "/api/chat/{exchange_id}/stop", tag = "chat",
+    params(("exchange_id" = String, Path, description = "Uuid of the conversation")),
+    responses((status = 204, description = "Nothing runs any more")))]
+pub async fn stop(State(state): State<AppState>, CurrentUser(user): CurrentUser, Named(exchange): Named) -> Result<StatusCode, AppError> {
+    let exchange = chat::exchange(&state.db, user.id, &exchange).await?;
+    state.engine.stop_all(user.id, Some(&exchange.id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The chunks of a turn from its start to its end.
+async fn stream_turn(state: &AppState, user: &User, turn: &Turn) -> Result<Response, AppError> {
+    let mut encoder = Encoder::default();
+    let chunks = state.engine.watch(user.id, &turn.id, move |turn| encoder.advance(turn)).await?;
+    let data = chunks.map(|chunk| chunk.to_string()).chain(stream::once(async { "[DONE]".to_owned() }));
+    let events = Sse::new(data.map(|data| Ok::<_, Infallible>(Event::default().data(data))));
+    let headers = [
+        (CACHE_CONTROL.as_str(), "no-store, no-cache, no-transform"),
+        ("x-vercel-ai-ui-message-stream", "v1"),
+        ("x-accel-buffering", "no"),
+    ];
+    Ok((headers, events.keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive"))).into_response())
+}
