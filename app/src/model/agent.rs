@@ -125,3 +125,11 @@ pub struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }
+
+impl Reply {
+    /// The meanings to choose from, when the agent asked back.
+    pub fn options(&self) -> Vec<String> {
+        let options = self.metadata.get("options").and_then(Value::as_array);
+        options.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect()).unwrap_or_default()
+    }
+}

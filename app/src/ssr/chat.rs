@@ -99,6 +99,11 @@ async fn exchange_uuid(db: &Db, user: UserId, name: Option<&str>) -> Result<Exch
     }
 }
 
+/// Answers a question without a conversation; nothing is stored.
+pub async fn answer_once(engine: &Engine, agent: AgentType, query: &str, context: Map<String, Value>) -> Result<Turn, AppError> {
+    Ok(engine.answer_once(agent, checked_question(query)?, context).await)
+}
+
 /// Another answer in the place of one that is there.
 #[derive(Clone, Debug)]
 pub struct Branch<'a> {

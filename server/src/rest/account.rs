@@ -26,9 +26,14 @@ pub struct Version {
 #[utoipa::path(get, path = "/api/version", tag = "server", security(()),
     responses((status = 200, description = "The version", body = Version)))]
 pub async fn version() -> Json<Version> {
+    let (version_major, version_minor) = version_of_server();
+    Json(Version { version_major, version_minor })
+}
+
+/// Major with minor, and the rest.
+pub fn version_of_server() -> (&'static str, &'static str) {
     let version = env!("CARGO_PKG_VERSION");
-    let (major, minor) = version.rsplit_once('.').unwrap_or((version, ""));
-    Json(Version { version_major: major, version_minor: minor })
+    version.rsplit_once('.').unwrap_or((version, ""))
 }
 
 /// A person.

@@ -27,6 +27,7 @@ const DESCRIPTION: &str = "/api/openapi.json";
     security(("key" = []), ("session" = [])),
     tags(
         (name = "chat", description = "Conversations"),
+        (name = "agents", description = "Who answers"),
         (name = "account", description = "Who calls, and the accounts"),
         (name = "server", description = "The server itself"),
     )

@@ -2,6 +2,7 @@
 //! `/api/openapi.json` says comes from the same lines.
 
 mod account;
+mod agents;
 mod chat;
 mod docs;
 mod exchange;
@@ -47,6 +48,9 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(exchange::feedback))
         .routes(routes!(exchange::delete))
         .routes(routes!(exchange::delete_batch))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::query))
+        .routes(routes!(agents::configuration))
         .routes(routes!(account::version))
         .routes(routes!(account::whoami))
         .routes(routes!(account::current))

@@ -3,6 +3,7 @@
 //! A turn runs in a task of its own, never in a request, so no closed tab stops it. What it says goes to readers from memory at
 //! once and to the store through the group commit; its end is shown only when it is durable.
 
+mod alone;
 pub mod decide;
 mod drive;
 mod follow;
@@ -188,6 +189,12 @@ impl Engine {
     /// [`AppError::Conflict`] while a turn runs, or when that one is not shown any more; [`AppError::NotFound`] for someone else's.
     pub async fn branch(&self, user: UserId, of: &TurnId, text: Option<String>) -> Result<(Turn, ExchangeId), AppError> {
         self.beside(user, of, text, false).await
+    }
+
+    /// Answers a question without storing anything.
+    pub async fn answer_once(&self, asked: AgentType, question: String, context: Map<String, Value>) -> Turn {
+        let job = Job { agent: asked.clone(), question: question.clone(), earlier: Arc::from([]), context };
+        alone::alone(&self.inner.registry, asked, question, job).await
     }
 
     async fn beside(&self, user: UserId, of: &TurnId, text: Option<String>, latest_only: bool) -> Result<(Turn, ExchangeId), AppError> {

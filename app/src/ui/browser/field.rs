@@ -59,6 +59,17 @@ pub fn fill_from(area: NodeRef<Textarea>, text: RwSignal<String>, offered: RwSig
     });
 }
 
+/// Writes what was chosen and sends it.
+pub fn send_from(area: NodeRef<Textarea>, text: RwSignal<String>, chosen: RwSignal<Option<String>>, send: impl Fn() + 'static) {
+    Effect::new(move |_| {
+        if let Some(question) = chosen.get() {
+            write(area, text, &question);
+            send();
+            chosen.set(None);
+        }
+    });
+}
+
 /// Replaces the text, as if it had been typed.
 pub fn write(area: NodeRef<Textarea>, text: RwSignal<String>, new: &str) {
     text.set(new.to_owned());

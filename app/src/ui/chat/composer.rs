@@ -99,6 +99,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
         });
     };
     field::fill_from(area, text, thread.filled);
+    field::send_from(area, text, thread.chosen, submit.clone());
     let on_key = {
         let submit = submit.clone();
         move |event: leptos::ev::KeyboardEvent| {

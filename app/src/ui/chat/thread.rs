@@ -32,6 +32,8 @@ pub struct Thread {
     pub list: HistoryList,
     /// What a card or an example put into the composer.
     pub filled: RwSignal<Option<String>>,
+    /// What a click says in the person's place; sent at once.
+    pub chosen: RwSignal<Option<String>>,
 }
 
 impl Thread {
@@ -145,6 +147,7 @@ pub fn ConversationView(
         notes,
         list,
         filled: RwSignal::new(None),
+        chosen: RwSignal::new(None),
     };
     provide_context(thread);
     tabs::on_news(move || {

@@ -1,13 +1,15 @@
 //! One turn: the question, the answer as far as it came, how it ended, what to do next.
 
-use leptos::either::{Either, EitherOf3};
+use leptos::either::EitherOf3;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use super::live::LiveTurn;
 use super::thread::Thread;
-use crate::api::chat::{give_feedback, retry};
-use crate::model::agent::Suggestion;
+use server_fn::ServerFn;
+
+use crate::api::chat::{SendQuestion, give_feedback, retry};
+use crate::model::agent::{AgentType, Suggestion};
 use crate::model::event::{End, Finish, Interruption};
 use crate::model::part::Part;
 use crate::model::turn::{Feedback, Turn, TurnState};
@@ -114,6 +116,7 @@ fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
                 <i></i>
             </div>
             <EndNotice live=live.clone() thread />
+            <Options live=live.clone() thread />
             <Suggestions turn=turn thread />
             <Foot live thread />
         </div>
@@ -254,6 +257,48 @@ fn Suggestions(turn: ArcRwSignal<Turn>, thread: Thread) -> impl IntoView {
     }
 }
 
+/// The meanings to choose from, when the agent asked back.
+#[component]
+fn Options(live: LiveTurn, thread: Thread) -> impl IntoView {
+    let last = is_last(thread, &live);
+    let turn = live.turn;
+    let options = Memo::new(move |_| {
+        turn.with(|turn| if turn.is_ended() && turn.agent().as_str() == AgentType::CLARIFICATION { turn.reply.options() } else { Vec::new() })
+    });
+    move || {
+        let all = options.get();
+        (!all.is_empty()).then(|| {
+            // A form each, so that it works without scripts too.
+            let option = move |text: String| {
+                let answer = text.clone();
+                view! {
+                    <li>
+                        <form
+                            method="post"
+                            action=SendQuestion::PATH
+                            on:submit=move |event| {
+                                event.prevent_default();
+                                thread.chosen.set(Some(answer.clone()));
+                            }
+                        >
+                            <input type="hidden" name="exchange" value=thread.name.get_value() />
+                            <input type="hidden" name="query" value=text.clone() />
+                            <button class="button" disabled=move || !last.get()>
+                                {text}
+                            </button>
+                        </form>
+                    </li>
+                }
+            };
+            view! {
+                <ul class="options" aria-label="Options">
+                    {all.into_iter().map(option).collect_view()}
+                </ul>
+            }
+        })
+    }
+}
+
 /// Name and icon of what a card does.
 fn action(kind: &str) -> (&'static str, &'static str) {
     match kind {
@@ -273,12 +318,25 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
     let (title, icon) = action(&suggestion.action_type);
     let priority = suggestion.priority.clamp(1, 3).to_string();
     let url = suggestion.parameters.get("url").and_then(|url| url.as_str()).filter(|url| is_web(url)).map(str::to_owned);
+    let file = suggestion.parameters.get("tool_yaml").and_then(|yaml| yaml.as_str()).map(as_file);
+    let file = file.filter(|_| suggestion.action_type == "save_tool");
     let description = suggestion.description;
     view! {
         <li>
-            {match url {
-                Some(url) => {
-                    Either::Left(
+            {match (url, file) {
+                (_, Some(file)) => {
+                    EitherOf3::C(
+                        view! {
+                            <a class="action-card" data-priority=priority href=file download=description.clone()>
+                                <Icon name=icon />
+                                <span class="action-title">{title}</span>
+                                <span class="action-detail">{description}</span>
+                            </a>
+                        },
+                    )
+                }
+                (Some(url), None) => {
+                    EitherOf3::A(
                         view! {
                             <a class="action-card" data-priority=priority href=url target="_blank" rel="noopener noreferrer nofollow">
                                 <Icon name=icon />
@@ -289,9 +347,9 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
                         },
                     )
                 }
-                None => {
+                (None, None) => {
                     let question = description.clone();
-                    Either::Right(
+                    EitherOf3::B(
                         view! {
                             <button
                                 type="button"
@@ -309,6 +367,19 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
             }}
         </li>
     }
+}
+
+/// A text as the address of a file to save.
+fn as_file(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes().fold("data:application/yaml;charset=utf-8,".to_owned(), |mut all, byte| {
+        if plain(byte) {
+            all.push(char::from(byte));
+        } else {
+            all.push_str(&format!("%{byte:02X}"));
+        }
+        all
+    })
 }
 
 /// A suggestion comes from a model: only plain web addresses become links.
