@@ -4,7 +4,7 @@ import { expect, test } from "../fixtures";
 const BUDGET = 350_000;
 
 test("the first load of the chat is 350 kB at most", async ({ page, user, context, chat }) => {
-  const conversation = await user.asked("showcase please");
+  const conversation = await user.asked("hello");
   const network = await context.newCDPSession(page);
   await network.send("Network.enable");
   await network.send("Network.setCacheDisabled", { cacheDisabled: true });

@@ -44,7 +44,7 @@ impl std::fmt::Debug for CreatedKey {
 }
 
 /// Signs this browser in, with a new session.
-#[server(prefix = "/api/fn", endpoint = "account/login")]
+#[server(prefix = "/api/fn", endpoint = "account/login", output = crate::api::Answer)]
 pub async fn login(email: String, password: Password) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -58,7 +58,7 @@ pub async fn login(email: String, password: Password) -> Result<(), AppError> {
 }
 
 /// Makes an account and signs this browser in.
-#[server(prefix = "/api/fn", endpoint = "account/register")]
+#[server(prefix = "/api/fn", endpoint = "account/register", output = crate::api::Answer)]
 pub async fn register(email: String, password: Password) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -71,7 +71,7 @@ pub async fn register(email: String, password: Password) -> Result<(), AppError>
 }
 
 /// Ends this browser's session, at once.
-#[server(prefix = "/api/fn", endpoint = "account/logout")]
+#[server(prefix = "/api/fn", endpoint = "account/logout", output = crate::api::Answer)]
 pub async fn logout() -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -86,7 +86,7 @@ pub async fn logout() -> Result<(), AppError> {
 }
 
 /// Replaces the password; every other session ends at once.
-#[server(prefix = "/api/fn", endpoint = "account/password")]
+#[server(prefix = "/api/fn", endpoint = "account/password", output = crate::api::Answer)]
 pub async fn change_password(current: Password, new: Password) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -100,7 +100,7 @@ pub async fn change_password(current: Password, new: Password) -> Result<(), App
 }
 
 /// What the account page shows.
-#[server(prefix = "/api/fn", endpoint = "account/view")]
+#[server(prefix = "/api/fn", endpoint = "account/view", output = crate::api::Answer)]
 pub async fn account() -> Result<AccountView, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -114,7 +114,7 @@ pub async fn account() -> Result<AccountView, AppError> {
 }
 
 /// Makes an API key.
-#[server(prefix = "/api/fn", endpoint = "account/create-key")]
+#[server(prefix = "/api/fn", endpoint = "account/create-key", output = crate::api::Answer)]
 pub async fn create_key(name: String) -> Result<CreatedKey, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -126,7 +126,7 @@ pub async fn create_key(name: String) -> Result<CreatedKey, AppError> {
 }
 
 /// Revokes an API key, at once.
-#[server(prefix = "/api/fn", endpoint = "account/revoke-key")]
+#[server(prefix = "/api/fn", endpoint = "account/revoke-key", output = crate::api::Answer)]
 pub async fn revoke_key(id: i64) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {

@@ -43,7 +43,7 @@ pub struct ChatSetup {
 }
 
 /// Stores a question and starts to answer it. Without an exchange it makes one; without a prompt id too (plain forms).
-#[server(prefix = "/api/fn", endpoint = "chat/send")]
+#[server(prefix = "/api/fn", endpoint = "chat/send", output = crate::api::Answer)]
 pub async fn send_question(
     #[server(default)] exchange: Option<String>,
     #[server(default)] prompt_id: Option<String>,
@@ -62,7 +62,7 @@ pub async fn send_question(
 }
 
 /// Answers the latest question again.
-#[server(prefix = "/api/fn", endpoint = "chat/retry")]
+#[server(prefix = "/api/fn", endpoint = "chat/retry", output = crate::api::Answer)]
 pub async fn retry(turn: String) -> Result<TurnView, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -74,7 +74,7 @@ pub async fn retry(turn: String) -> Result<TurnView, AppError> {
 }
 
 /// Stops a turn; one that is over stays as it is.
-#[server(prefix = "/api/fn", endpoint = "chat/stop")]
+#[server(prefix = "/api/fn", endpoint = "chat/stop", output = crate::api::Answer)]
 pub async fn stop(turn: String) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -85,7 +85,7 @@ pub async fn stop(turn: String) -> Result<(), AppError> {
 }
 
 /// A stretch of a conversation.
-#[server(prefix = "/api/fn", endpoint = "chat/conversation")]
+#[server(prefix = "/api/fn", endpoint = "chat/conversation", output = crate::api::Answer)]
 pub async fn read_conversation(name: String, #[server(default)] before: Option<i64>) -> Result<Conversation, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -96,7 +96,7 @@ pub async fn read_conversation(name: String, #[server(default)] before: Option<i
 }
 
 /// A page of the history.
-#[server(prefix = "/api/fn", endpoint = "chat/history", input = server_fn::codec::Json)]
+#[server(prefix = "/api/fn", endpoint = "chat/history", input = server_fn::codec::Json, output = crate::api::Answer)]
 pub async fn read_history(before: Option<HistoryCursor>) -> Result<History, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -107,7 +107,7 @@ pub async fn read_history(before: Option<HistoryCursor>) -> Result<History, AppE
 }
 
 /// Moves a conversation to the bin; gives the key to take it back.
-#[server(prefix = "/api/fn", endpoint = "chat/delete")]
+#[server(prefix = "/api/fn", endpoint = "chat/delete", output = crate::api::Answer)]
 pub async fn delete_exchange(name: String) -> Result<Millis, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -118,7 +118,7 @@ pub async fn delete_exchange(name: String) -> Result<Millis, AppError> {
 }
 
 /// Moves all general conversations to the bin; gives the key to take them back.
-#[server(prefix = "/api/fn", endpoint = "chat/clear")]
+#[server(prefix = "/api/fn", endpoint = "chat/clear", output = crate::api::Answer)]
 pub async fn clear_history() -> Result<Millis, AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -129,7 +129,7 @@ pub async fn clear_history() -> Result<Millis, AppError> {
 }
 
 /// Takes back what was deleted at that time.
-#[server(prefix = "/api/fn", endpoint = "chat/restore")]
+#[server(prefix = "/api/fn", endpoint = "chat/restore", output = crate::api::Answer)]
 pub async fn restore_deleted(deleted_at: Millis) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
@@ -140,7 +140,7 @@ pub async fn restore_deleted(deleted_at: Millis) -> Result<(), AppError> {
 }
 
 /// Keeps what the person thought of an answer; without `good` it is forgotten.
-#[server(prefix = "/api/fn", endpoint = "chat/feedback")]
+#[server(prefix = "/api/fn", endpoint = "chat/feedback", output = crate::api::Answer)]
 pub async fn give_feedback(
     turn: String,
     #[server(default)] good: Option<bool>,
@@ -155,7 +155,7 @@ pub async fn give_feedback(
 }
 
 /// What the chat page needs to know of the server.
-#[server(prefix = "/api/fn", endpoint = "chat/setup")]
+#[server(prefix = "/api/fn", endpoint = "chat/setup", output = crate::api::Answer)]
 pub async fn read_setup() -> Result<ChatSetup, AppError> {
     use crate::ssr::web;
     web::answer(async {

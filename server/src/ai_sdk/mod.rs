@@ -98,20 +98,15 @@ fn words(message: &Value) -> Result<Words, AppError> {
         return Err(AppError::invalid("messages", "The last message must be the user's; nothing in this conversation waits for another."));
     }
     let id = match &message["id"] {
-        Value::String(id) => Some(id.clone()),
+        Value::String(id) if !id.is_empty() => Some(id.clone()),
         Value::Null => None,
-        _ => return Err(AppError::invalid("messages", "The id of a message is a text.")),
+        _ => return Err(AppError::invalid("messages", "The id of a message is a text, not an empty one.")),
     };
-    let text = match (&message["parts"], &message["content"]) {
-        (Value::Array(parts), _) => {
-            let text = |part: &Value| (part["type"] == "text").then(|| part["text"].as_str()).flatten().map(str::to_owned);
-            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
-            texts.ok_or_else(|| AppError::invalid("messages", "A message may hold parts of type text only."))?.concat()
-        }
-        (_, Value::String(content)) => content.clone(),
-        _ => return Err(AppError::invalid("messages", "A message needs parts.")),
-    };
-    Ok(Words { id, text })
+    let Value::Array(parts) = &message["parts"] else { return Err(AppError::invalid("messages", "A message needs parts.")) };
+    let text = |part: &Value| (part["type"] == "text").then(|| part["text"].as_str()).flatten().map(str::to_owned);
+    let texts: Option<Vec<String>> = parts.iter().map(text).collect();
+    let texts = texts.ok_or_else(|| AppError::invalid("messages", "A message may hold parts of type text only."))?;
+    Ok(Words { id, text: texts.concat() })
 }
 
 /// The running answer from its start, as an AI SDK stream.

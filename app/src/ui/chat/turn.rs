@@ -263,7 +263,9 @@ fn Options(live: LiveTurn, thread: Thread) -> impl IntoView {
     let last = is_last(thread, &live);
     let turn = live.turn;
     let options = Memo::new(move |_| {
-        turn.with(|turn| if turn.is_ended() && turn.agent().as_str() == AgentType::CLARIFICATION { turn.reply.options() } else { Vec::new() })
+        turn.with(
+            |turn| if turn.is_ended() && turn.agent().as_str() == AgentType::CLARIFICATION { turn.reply.options() } else { Vec::new() },
+        )
     });
     move || {
         let all = options.get();
@@ -325,9 +327,10 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
         <li>
             {match (url, file) {
                 (_, Some(file)) => {
+                    let name = description.clone();
                     EitherOf3::C(
                         view! {
-                            <a class="action-card" data-priority=priority href=file download=description.clone()>
+                            <a class="action-card" data-priority=priority href=file download=name>
                                 <Icon name=icon />
                                 <span class="action-title">{title}</span>
                                 <span class="action-detail">{description}</span>
