@@ -93,7 +93,7 @@ pub struct NewPerson {
 /// Makes an account; for administrators.
 #[utoipa::path(post, path = "/api/users", tag = "account", request_body = NewPerson,
     responses((status = 200, description = "The account", body = Person)))]
-pub async fn add(State(accounts): State<Accounts>, _: Administrator, Body(new): Body<NewPerson>) -> Result<Json<Person>, AppError> {
+pub async fn add(State(accounts): State<Accounts>, _admin: Administrator, Body(new): Body<NewPerson>) -> Result<Json<Person>, AppError> {
     Ok(Json(accounts.add(&new.email, new.password, false).await?.into()))
 }
 

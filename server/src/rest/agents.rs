@@ -41,7 +41,7 @@ pub struct AgentEntry {
 
 /// The agents that can be asked.
 #[utoipa::path(get, path = "/api/ai/agents", tag = "agents", responses((status = 200, description = "The agents", body = AgentList)))]
-pub async fn list(State(engine): State<Engine>, CurrentUser(_): CurrentUser) -> Json<AgentList> {
+pub async fn list(State(engine): State<Engine>, _user: CurrentUser) -> Json<AgentList> {
     let entry = |listed: app::ssr::agents::Listed| AgentEntry {
         agent_type: listed.agent.name,
         name: AgentType::parse(listed.agent.name).map_or_else(String::new, |agent| agent.label().to_owned()),
@@ -79,7 +79,7 @@ pub struct Answer {
 /// Answers without storing anything.
 #[utoipa::path(post, path = "/api/ai/agents/query", tag = "agents", request_body = Query,
     responses((status = 200, description = "The answer", body = Answer)))]
-pub async fn query(State(engine): State<Engine>, CurrentUser(_): CurrentUser, Body(body): Body<Query>) -> Result<Response, AppError> {
+pub async fn query(State(engine): State<Engine>, _user: CurrentUser, Body(body): Body<Query>) -> Result<Response, AppError> {
     let started = Instant::now();
     let agent = chat::agent_type(body.agent_type.as_deref())?;
     let turn = chat::answer_once(&engine, agent, &body.query, body.context.map(context).unwrap_or_default()).await?;
