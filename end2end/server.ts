@@ -35,6 +35,8 @@ export class Server {
         CHATGXY_DATA_DIR: data,
         CHATGXY_MODEL: "static",
         CHATGXY_LOG: "info",
+        // All tests come from one address.
+        CHATGXY_REQUESTS_A_MINUTE: "1000000",
         ...(rules === null ? {} : { CHATGXY_STATIC_RULES: rules }),
       },
       stdio: ["ignore", "pipe", "pipe"],

@@ -1,14 +1,17 @@
 //! What keeps other sites, and other people at the same machine, out.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use app::model::error::AppError;
-use app::ssr::AppState;
 use app::ssr::auth::{self, Client};
 use app::ssr::config::Config;
+use app::ssr::{AppState, account};
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -17,6 +20,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures::StreamExt;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 /// Longest body of a request.
 const BODY_BYTES: usize = 2 * 1024 * 1024;
@@ -106,6 +110,44 @@ pub async fn pages(State(state): State<AppState>, request: Request, next: Next) 
         tracing::error!("a page took too long");
         AppError::Unavailable
     })
+}
+
+/// How often one address, and one person, may ask. Cheap to clone.
+#[derive(Clone, FromRef)]
+pub struct Throttle {
+    config: Arc<Config>,
+    limits: Arc<Limits>,
+}
+
+struct Limits {
+    by_address: DefaultKeyedRateLimiter<IpAddr>,
+    by_person: DefaultKeyedRateLimiter<u64>,
+}
+
+impl Throttle {
+    /// The operator's number for one person; three times that for one address, where several may sit behind one router.
+    pub fn new(config: Arc<Config>) -> Self {
+        let quota = |count: u32| Quota::per_minute(NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN));
+        let by_address = RateLimiter::keyed(quota(config.requests_a_minute.saturating_mul(3)));
+        let by_person = RateLimiter::keyed(quota(config.requests_a_minute));
+        Self { config, limits: Arc::new(Limits { by_address, by_person }) }
+    }
+}
+
+/// Refuses whoever asks too often. The client's own files are not counted: they are few, and kept by the browser.
+pub async fn slow_down(State(throttle): State<Throttle>, client: Client, request: Request, next: Next) -> Result<Response, AppError> {
+    if !request.uri().path().starts_with("/pkg/") {
+        account::admit(&throttle.limits.by_address, &account::network(client.ip))?;
+        let headers = request.headers();
+        let key = headers.get("x-api-key").map(|key| key.as_bytes().to_vec());
+        // Told apart by what they prove themselves with; whether that is right is seen later.
+        if let Some(proof) = key.or_else(|| client.session(headers).map(|session| session.expose().as_bytes().to_vec())) {
+            let mut hash = DefaultHasher::new();
+            proof.hash(&mut hash);
+            account::admit(&throttle.limits.by_person, &hash.finish())?;
+        }
+    }
+    Ok(next.run(request).await)
 }
 
 /// Adds the headers that every response has; a handler that knows better has set its own.

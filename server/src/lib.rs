@@ -79,7 +79,7 @@ impl Server {
         let db = open_store(&config).await?;
         catalogue::provide(&db).await.map_err(|error| error.to_string())?;
         let registry = Registry::new(chosen.model, config.context_tokens, db.clone()).with(&own_models(&config)?);
-        let engine = Engine::start(db.clone(), registry, config.times).await.map_err(|error| error.to_string())?;
+        let engine = Engine::start(db.clone(), registry, config.times, config.caps).await.map_err(|error| error.to_string())?;
         let accounts = Accounts::new(db.clone(), config.registration);
         let leptos_options = LeptosOptions::builder().output_name("chatgxy").build();
         let state = AppState { leptos_options, db, engine, config: Arc::new(config), accounts, site };

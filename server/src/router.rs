@@ -38,6 +38,7 @@ pub fn router(state: &AppState) -> Router {
         .layer(middleware::from_fn(functions::mend))
         .layer(middleware::from_fn(guard::limit_body))
         .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))
+        .layer(middleware::from_fn_with_state(guard::Throttle::new(state.config.clone()), guard::slow_down))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(Extension(metrics.clone()))
         .layer(middleware::from_fn_with_state(metrics, log::one_line))

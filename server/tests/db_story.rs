@@ -55,7 +55,7 @@ async fn end(writer: &Writer, turn: &mut Turn, epoch: i64, how: End, at: i64) ->
     turn.apply(turn.seq + 1, &TurnEvent::Ended { at, how, finish: None }).unwrap();
     let (done, written) = oneshot::channel();
     let message = StoredMessage::of(turn, serde_json::Map::new()).to_json();
-    let end = EndWrite { state: turn.state_name(), message, agent: AgentType::router(), at, done };
+    let end = EndWrite { state: turn.state_name(), message, agent: AgentType::router(), at, usage: turn.usage, done };
     writer.write(Write { row: turn.row, epoch, events: Vec::new(), end: Some(end) }).await;
     written.await.unwrap()
 }
@@ -69,7 +69,14 @@ async fn grow(writer: &Writer, turn: &mut Turn, epoch: i64, text: &str) {
 /// Appends are not acknowledged one by one; a refused end of a turn that does not exist flushes what was queued before it.
 async fn flush(writer: &Writer) {
     let (done, written) = oneshot::channel();
-    let end = EndWrite { state: "failed", message: "{}".into(), agent: AgentType::auto(), at: 0, done };
+    let end = EndWrite {
+        state: "failed",
+        message: "{}".into(),
+        agent: AgentType::auto(),
+        at: 0,
+        usage: app::model::event::Usage::default(),
+        done,
+    };
     writer.write(Write { row: TurnRow(-1), epoch: 1, events: Vec::new(), end: Some(end) }).await;
     assert_eq!(written.await.unwrap(), Written::Refused);
 }

@@ -41,6 +41,14 @@ pub enum AppError {
         /// Seconds to wait.
         retry_after_s: u64,
     },
+    /// More than one person may use.
+    #[error("{reason}")]
+    TooMuch {
+        /// What is used up, and when there is more.
+        reason: String,
+        /// Seconds to wait.
+        retry_after_s: u64,
+    },
     /// More bytes than allowed.
     #[error("That is too large: {limit} at most.")]
     TooLarge {
@@ -82,6 +90,14 @@ impl AppError {
         Self::Conflict { reason: "An answer is still being written in this conversation. Wait for it or stop it.".into() }
     }
 
+    /// How long to wait before it makes sense to try again, in seconds.
+    pub fn retry_after_s(&self) -> Option<u64> {
+        match self {
+            Self::TooMany { retry_after_s } | Self::TooMuch { retry_after_s, .. } => Some(*retry_after_s),
+            _ => None,
+        }
+    }
+
     /// HTTP status.
     pub fn status(&self) -> u16 {
         match self {
@@ -91,7 +107,7 @@ impl AppError {
             Self::Invalid { .. } => 400,
             Self::Conflict { .. } => 409,
             Self::TooLarge { .. } => 413,
-            Self::TooMany { .. } => 429,
+            Self::TooMany { .. } | Self::TooMuch { .. } => 429,
             Self::Unavailable | Self::Transport => 503,
             Self::Internal { .. } => 500,
         }
@@ -107,6 +123,7 @@ impl AppError {
             Self::Conflict { .. } => 409_001,
             Self::TooLarge { .. } => 413_001,
             Self::TooMany { .. } => 429_001,
+            Self::TooMuch { .. } => 429_002,
             Self::Unavailable | Self::Transport => 503_001,
             Self::Internal { .. } => 500_001,
         }

@@ -220,7 +220,8 @@ impl Guard {
     }
 }
 
-fn admit<K: Clone + Eq + std::hash::Hash>(throttle: &DefaultKeyedRateLimiter<K>, key: &K) -> Result<(), AppError> {
+/// Lets one more through, or says how long to wait.
+pub fn admit<K: Clone + Eq + std::hash::Hash>(throttle: &DefaultKeyedRateLimiter<K>, key: &K) -> Result<(), AppError> {
     if throttle.len() > THROTTLE_KEYS {
         throttle.retain_recent();
     }
@@ -236,7 +237,7 @@ fn quota(burst: u32, period: Duration) -> Quota {
 }
 
 /// Whom an address stands for: one machine, or with IPv6 the network that one customer gets.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
         v4 @ IpAddr::V4(_) => v4,

@@ -100,8 +100,14 @@ async fn exchange_uuid(db: &Db, user: UserId, name: Option<&str>) -> Result<Exch
 }
 
 /// Answers a question without a conversation; nothing is stored.
-pub async fn answer_once(engine: &Engine, agent: AgentType, query: &str, context: Map<String, Value>) -> Result<Turn, AppError> {
-    Ok(engine.answer_once(agent, checked_question(query)?, context).await)
+pub async fn answer_once(
+    engine: &Engine,
+    user: UserId,
+    agent: AgentType,
+    query: &str,
+    context: Map<String, Value>,
+) -> Result<Turn, AppError> {
+    engine.answer_once(user, agent, checked_question(query)?, context).await
 }
 
 /// Another answer in the place of one that is there.

@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use sqlx::sqlite::SqliteConnectOptions;
 
 use super::agents::settings::AgentSettings;
-use super::engine::Times;
+use super::engine::{Caps, Times};
 use super::llm::settings::ModelSettings;
 
 /// Our variables, with what each may be. `DATABASE_URL` and the providers' own key variables are read beside them.
@@ -35,6 +35,9 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_PROXY_USER_HEADER", "the name of a header, with CHATGXY_TRUSTED_PROXIES"),
     ("CHATGXY_CONTEXT_TOKENS", "a number from 1000 to 2000000"),
     ("CHATGXY_AGENTS", "a YAML file"),
+    ("CHATGXY_TURNS_AT_ONCE", "a number from 1 to 1000000"),
+    ("CHATGXY_TOKENS_A_DAY", "a number from 1 to 1000000000000"),
+    ("CHATGXY_REQUESTS_A_MINUTE", "a number from 1 to 100000000"),
     ("CHATGXY_LEASE_S", "seconds, 1 to 3600"),
     ("CHATGXY_DRAIN_S", "seconds, 0 to 600"),
 ];
@@ -67,6 +70,10 @@ pub struct Config {
     pub context_tokens: usize,
     /// What was chosen for single agents (`CHATGXY_AGENTS`, a YAML file, see [`super::agents::settings`]).
     pub agents: Vec<AgentSettings>,
+    /// What one person may use (`CHATGXY_TURNS_AT_ONCE`, default 8; `CHATGXY_TOKENS_A_DAY`, default 2,000,000).
+    pub caps: Caps,
+    /// Requests that one person, by session or key, may make (`CHATGXY_REQUESTS_A_MINUTE`, default 600); one address three times that.
+    pub requests_a_minute: u32,
     /// When turns count as lost (`CHATGXY_LEASE_S`, default 30), and how long a shutdown waits for answers (`CHATGXY_DRAIN_S`,
     /// default 5).
     pub times: Times,
@@ -140,6 +147,12 @@ impl Config {
         let trusted_proxies = read.value("CHATGXY_TRUSTED_PROXIES", ranges).unwrap_or_default();
         let proxy_user_header = read.value("CHATGXY_PROXY_USER_HEADER", |text| text.parse().ok());
         let context_tokens = read.number("CHATGXY_CONTEXT_TOKENS", 1_000, 2_000_000).unwrap_or(16_000);
+        let count = |number: Option<u64>, default: i64| number.map_or(default, |number| i64::try_from(number).unwrap_or(i64::MAX));
+        let caps = Caps {
+            turns_at_once: count(read.number("CHATGXY_TURNS_AT_ONCE", 1, 1_000_000), 8),
+            tokens_a_day: count(read.number("CHATGXY_TOKENS_A_DAY", 1, 1_000_000_000_000), 2_000_000),
+        };
+        let requests_a_minute = read.number("CHATGXY_REQUESTS_A_MINUTE", 1, 100_000_000).unwrap_or(600);
         let lease = read.number("CHATGXY_LEASE_S", 1, 3_600).map_or(Times::default().lease, Duration::from_secs);
         let drain = read.number("CHATGXY_DRAIN_S", 0, 600).map_or(Times::default().drain, Duration::from_secs);
         if vars.contains_key("CHATGXY_PROXY_USER_HEADER") && !vars.contains_key("CHATGXY_TRUSTED_PROXIES") {
@@ -164,6 +177,8 @@ impl Config {
             proxy_user_header,
             context_tokens: usize::try_from(context_tokens).unwrap_or(usize::MAX),
             agents,
+            caps,
+            requests_a_minute: u32::try_from(requests_a_minute).unwrap_or(u32::MAX),
             times: Times { lease, renew: lease / 3, drain },
         })
     }

@@ -12,8 +12,8 @@ impl IntoResponse for AppError {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::json!({ "err_msg": self.to_string(), "err_code": self.code() });
         let mut response = (status, Json(body)).into_response();
-        if let AppError::TooMany { retry_after_s } = self {
-            response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+        if let Some(seconds) = self.retry_after_s() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }

@@ -56,8 +56,8 @@ pub async fn answer<T>(work: impl Future<Output = Result<T, AppError>>) -> Resul
         if let Ok(status) = StatusCode::from_u16(error.status()) {
             response.set_status(status);
         }
-        if let AppError::TooMany { retry_after_s } = error {
-            response.insert_header(axum::http::header::RETRY_AFTER, (*retry_after_s).into());
+        if let Some(seconds) = error.retry_after_s() {
+            response.insert_header(axum::http::header::RETRY_AFTER, seconds.into());
         }
     }
     outcome

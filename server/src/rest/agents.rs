@@ -79,10 +79,10 @@ pub struct Answer {
 /// Answers without storing anything.
 #[utoipa::path(post, path = "/api/ai/agents/query", tag = "agents", request_body = Query,
     responses((status = 200, description = "The answer", body = Answer)))]
-pub async fn query(State(engine): State<Engine>, _user: CurrentUser, Body(body): Body<Query>) -> Result<Response, AppError> {
+pub async fn query(State(engine): State<Engine>, CurrentUser(user): CurrentUser, Body(body): Body<Query>) -> Result<Response, AppError> {
     let started = Instant::now();
     let agent = chat::agent_type(body.agent_type.as_deref())?;
-    let turn = chat::answer_once(&engine, agent, &body.query, body.context.map(context).unwrap_or_default()).await?;
+    let turn = chat::answer_once(&engine, user.id, agent, &body.query, body.context.map(context).unwrap_or_default()).await?;
     if let Some(End::Failed(failure)) = turn.end() {
         let status = if failure == Failure::TimedOut { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
         let (what, advice) = failure.explain();

@@ -67,6 +67,7 @@ impl TestApp {
             ("CHATGXY_DATA_DIR", dir.path().display().to_string()),
             ("DATABASE_URL", url.clone()),
             ("CHATGXY_MODEL", "static".to_owned()),
+            ("CHATGXY_REQUESTS_A_MINUTE", "1000000".to_owned()),
             ("CHATGXY_STATIC_RULES", rules.display().to_string()),
         ];
         vars.extend(setting.vars);

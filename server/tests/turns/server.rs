@@ -163,6 +163,8 @@ fn command(dir: &Path, url: &str, setting: &Setting) -> Command {
         .env("CHATGXY_DATA_DIR", dir)
         .env("DATABASE_URL", url)
         .env("CHATGXY_STATIC_RULES", dir.join("rules.yml"))
+        .env("CHATGXY_REQUESTS_A_MINUTE", "1000000")
+        .env("CHATGXY_TURNS_AT_ONCE", "1000")
         .env("CHATGXY_LOG", "info");
     for (name, value) in &setting.vars {
         command.env(name, value);

@@ -46,6 +46,17 @@ enum Kind {
     CustomTool,
 }
 
+impl Kind {
+    /// Longest answer in tokens, unless the operator chose another: what is meant to be read by us must not go on for ever.
+    fn max_tokens(self) -> Option<u64> {
+        match self {
+            Self::Router => None,
+            Self::ErrorAnalysis | Self::ToolRecommendation => Some(2_000),
+            Self::CustomTool => Some(6_000),
+        }
+    }
+}
+
 /// All agents, the fallback first.
 const AGENTS: &[Agent] = &[
     Agent {
@@ -135,7 +146,7 @@ impl Registry {
             agent,
             model: model.clone(),
             temperature: None,
-            max_tokens: None,
+            max_tokens: agent.kind.max_tokens(),
             context_tokens,
             enabled: true,
         };
@@ -149,7 +160,7 @@ impl Registry {
         for (settings, model) in chosen {
             let Some(seat) = seats.iter_mut().find(|seat| seat.agent.name == settings.agent) else { continue };
             seat.temperature = settings.temperature;
-            seat.max_tokens = settings.max_tokens;
+            seat.max_tokens = settings.max_tokens.or(seat.max_tokens);
             seat.context_tokens = settings.context_tokens.unwrap_or(seat.context_tokens);
             // Somebody must answer when no one else does.
             seat.enabled = settings.enabled || seat.agent.kind == Kind::Router;

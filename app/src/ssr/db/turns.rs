@@ -7,7 +7,7 @@ use super::message::StoredMessage;
 use super::{Db, in_transaction, is_taken, on_reader, on_writer};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
-use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent};
+use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent, Usage};
 use crate::model::exchange::{ExchangeSummary, HistoryCursor};
 use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
 use crate::model::turn::{Feedback, Prompt, Turn, TurnState};
@@ -61,6 +61,11 @@ const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
 const LIVE_OF_USER: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
      where e.user_id = $1 and m.state in ('running', 'paused')";
+const LOAD: &str = "select (select count(*) from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.user_id = $1 and m.state in ('running', 'paused')), \
+     coalesce((select input + output from token_usage where user_id = $1 and day = $2), 0)";
+const COUNT_TOKENS: &str = "insert into token_usage (user_id, day, input, output) values ($1, $2, $3, $4) \
+     on conflict (user_id, day) do update set input = token_usage.input + excluded.input, output = token_usage.output + excluded.output";
 const EVENTS: &str = "select seq, event from turn_event where turn_id = $1 and seq > $2 order by seq";
 const FEEDBACK: &str = "update chat_exchange_message set feedback = $3, feedback_reason = $4 where uuid = $1 and chat_exchange_id in \
      (select id from chat_exchange where user_id = $2 and deleted_at is null) returning id";
@@ -94,6 +99,8 @@ pub(super) const ALL: &[&str] = &[
     HISTORY,
     ONE,
     LIVE_OF_USER,
+    LOAD,
+    COUNT_TOKENS,
     EVENTS,
     FEEDBACK,
     RENEW,
@@ -522,6 +529,19 @@ impl Db {
     pub async fn live_turns(&self, user: UserId) -> Result<Vec<TurnId>, AppError> {
         let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(LIVE_OF_USER).bind(user.0).fetch_all(db).await?);
         Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
+    }
+
+    /// Counts tokens that a person used outside a conversation.
+    pub async fn count_tokens(&self, user: UserId, day: i64, usage: Usage) -> Result<(), AppError> {
+        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        let (input, output) = (count(usage.input), count(usage.output));
+        on_writer!(self, db => sqlx::query(COUNT_TOKENS).bind(user.0).bind(day).bind(input).bind(output).execute(db).await.map(drop)?);
+        Ok(())
+    }
+
+    /// How many turns of a person are live, and how many tokens that day's turns used.
+    pub async fn load_of(&self, user: UserId, day: i64) -> Result<(i64, i64), AppError> {
+        Ok(on_reader!(self, db => sqlx::query_as(LOAD).bind(user.0).bind(day).fetch_one(db).await?))
     }
 
     /// Keeps what the person thought of an answer. `false`: no such turn for this person.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Db, in_transaction};
 use crate::model::agent::AgentType;
-use crate::model::event::{Seq, TurnEvent};
+use crate::model::event::{Seq, TurnEvent, Usage};
 use crate::model::ids::{Millis, TurnRow};
 
 /// Longest wait of an event for its commit. With the time of one commit this keeps a crash's loss under 60 ms of text.
@@ -27,6 +27,9 @@ const END: &str = "update chat_exchange_message set state = $3, message = $4 \
      where id = $1 and epoch = $2 and state in ('running', 'paused') returning chat_exchange_id";
 const FORGET_EVENTS: &str = "delete from turn_event where turn_id = $1";
 const TOUCH: &str = "update chat_exchange set updated_at = $2, agent_type = $3 where id = $1";
+const COUNT_TOKENS: &str = "insert into token_usage (user_id, day, input, output) \
+     select e.user_id, $2, $3, $4 from chat_exchange e where e.id = $1 \
+     on conflict (user_id, day) do update set input = token_usage.input + excluded.input, output = token_usage.output + excluded.output";
 const APPEND_SQLITE: &str = "insert into turn_event (turn_id, seq, event) \
      select m.id, j.value ->> 2, j.value ->> 3 from json_each($1) j join chat_exchange_message m \
      on m.id = j.value ->> 0 and m.epoch = j.value ->> 1 where m.state in ('running', 'paused') \
@@ -36,7 +39,7 @@ const APPEND_POSTGRES: &str = "insert into turn_event (turn_id, seq, event) \
      on m.id = (v ->> 0)::bigint and m.epoch = (v ->> 1)::bigint where m.state in ('running', 'paused') \
      on conflict (turn_id, seq) do nothing";
 
-pub(super) const ALL: &[&str] = &[END, FORGET_EVENTS, TOUCH];
+pub(super) const ALL: &[&str] = &[END, FORGET_EVENTS, TOUCH, COUNT_TOKENS];
 pub(super) const SQLITE: &[&str] = &[APPEND_SQLITE];
 pub(super) const POSTGRES: &[&str] = &[APPEND_POSTGRES];
 
@@ -64,6 +67,8 @@ pub struct EndWrite {
     pub agent: AgentType,
     /// When.
     pub at: Millis,
+    /// Tokens of the whole turn.
+    pub usage: Usage,
     /// Told what became of it.
     pub done: oneshot::Sender<Written>,
 }
@@ -149,6 +154,11 @@ async fn store(db: &Db, batch: &mut Vec<Write>) {
     }
 }
 
+/// The day of a time, UTC.
+pub fn day(at: Millis) -> i64 {
+    at.div_euclid(24 * 60 * 60 * 1_000)
+}
+
 async fn commit(db: &Db, batch: &[Write]) -> Result<Vec<TurnRow>, sqlx::Error> {
     let ending: Vec<TurnRow> = batch.iter().filter(|write| write.end.is_some()).map(|write| write.row).collect();
     let lines: Vec<(i64, i64, Seq, String)> = batch
@@ -177,6 +187,11 @@ async fn commit(db: &Db, batch: &[Write]) -> Result<Vec<TurnRow>, sqlx::Error> {
                 let Some(exchange) = exchange else { continue };
                 sqlx::query(FORGET_EVENTS).bind(write.row.0).execute(&mut *$tx).await?;
                 sqlx::query(TOUCH).bind(exchange).bind(end.at).bind(end.agent.as_str()).execute(&mut *$tx).await?;
+                if end.usage != Usage::default() {
+                    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+                    let (input, output) = (count(end.usage.input), count(end.usage.output));
+                    sqlx::query(COUNT_TOKENS).bind(exchange).bind(day(end.at)).bind(input).bind(output).execute(&mut *$tx).await?;
+                }
                 ended.push(write.row);
             }
         }};

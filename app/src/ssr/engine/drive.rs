@@ -111,6 +111,7 @@ impl Run {
             message: StoredMessage::of(&turn, self.job.context.clone()).to_json(),
             agent: turn.agent().clone(),
             at: clock::now(),
+            usage: turn.usage,
             done,
         });
         self.inner.writer.write(write).await;

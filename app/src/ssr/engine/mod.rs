@@ -24,7 +24,7 @@ use super::agents::{Job, Registry};
 use super::clock;
 use super::db::Db;
 use super::db::turns::{Begun, Lease, NewTurn, Sibling, StoredTurn};
-use super::db::writer::Writer;
+use super::db::writer::{Writer, day};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::event::{End, Interruption};
@@ -50,6 +50,15 @@ impl Default for Times {
     fn default() -> Self {
         Self { lease: Duration::from_secs(30), renew: Duration::from_secs(10), drain: Duration::from_secs(5) }
     }
+}
+
+/// What one person may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Turns that run at the same time.
+    pub turns_at_once: i64,
+    /// Tokens of a day (UTC), of questions and answers together.
+    pub tokens_a_day: i64,
 }
 
 /// Runs turns. Cheap to clone.
@@ -95,6 +104,7 @@ struct Inner {
     registry: Registry,
     owner: String,
     times: Times,
+    caps: Caps,
     live: Mutex<HashMap<TurnId, Arc<Live>>>,
     tasks: TaskTracker,
     closing: CancellationToken,
@@ -115,7 +125,7 @@ pub struct Question {
 
 impl Engine {
     /// Starts the engine on a store: ends what an earlier process left running, then watches over leases.
-    pub async fn start(db: Db, registry: Registry, times: Times) -> Result<Self, AppError> {
+    pub async fn start(db: Db, registry: Registry, times: Times, caps: Caps) -> Result<Self, AppError> {
         let (writer, _) = Writer::start(db.clone());
         let inner = Inner {
             figures: Mutex::default(),
@@ -124,6 +134,7 @@ impl Engine {
             registry,
             owner: uuid::Uuid::new_v4().to_string(),
             times,
+            caps,
             live: Mutex::new(HashMap::new()),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -152,6 +163,7 @@ impl Engine {
     /// # Errors
     /// [`AppError::Conflict`] while another turn of the conversation is live, [`AppError::NotFound`] for someone else's.
     pub async fn ask(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
+        self.admit(user).await?;
         let new = NewTurn {
             user,
             exchange: question.exchange,
@@ -191,13 +203,44 @@ impl Engine {
         self.beside(user, of, text, false).await
     }
 
-    /// Answers a question without storing anything.
-    pub async fn answer_once(&self, asked: AgentType, question: String, context: Map<String, Value>) -> Turn {
+    /// Answers a question without storing it; only its tokens are counted.
+    pub async fn answer_once(
+        &self,
+        user: UserId,
+        asked: AgentType,
+        question: String,
+        context: Map<String, Value>,
+    ) -> Result<Turn, AppError> {
+        self.admit(user).await?;
         let job = Job { agent: asked.clone(), question: question.clone(), earlier: Arc::from([]), context };
-        alone::alone(&self.inner.registry, asked, question, job).await
+        let turn = alone::alone(&self.inner.registry, asked, question, job).await;
+        self.inner.db.count_tokens(user, day(clock::now()), turn.usage).await?;
+        Ok(turn)
+    }
+
+    /// Whether a person may begin another turn now. Two at the same moment may both pass; that is close enough for a cap.
+    async fn admit(&self, user: UserId) -> Result<(), AppError> {
+        let (now, Caps { turns_at_once, tokens_a_day }) = (clock::now(), self.inner.caps);
+        let today = day(now);
+        let (live, tokens) = self.inner.db.load_of(user, today).await?;
+        if live >= turns_at_once {
+            return Err(AppError::TooMuch {
+                reason: format!("{live} answers are being written for you already, the most at once. Wait for one of them."),
+                retry_after_s: 5,
+            });
+        }
+        if tokens >= tokens_a_day {
+            let midnight = (today + 1) * 24 * 60 * 60 * 1_000;
+            return Err(AppError::TooMuch {
+                reason: "You have used today's tokens on this server. They are counted anew at midnight, UTC.".into(),
+                retry_after_s: u64::try_from((midnight - now) / 1_000 + 1).unwrap_or(1),
+            });
+        }
+        Ok(())
     }
 
     async fn beside(&self, user: UserId, of: &TurnId, text: Option<String>, latest_only: bool) -> Result<(Turn, ExchangeId), AppError> {
+        self.admit(user).await?;
         let (engine, of) = (self.clone(), of.clone());
         self.shielded(async move {
             let context = engine.inner.db.turn(user, &of).await?.ok_or_else(AppError::no_exchange)?.context;

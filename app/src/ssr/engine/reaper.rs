@@ -114,6 +114,7 @@ impl Engine {
             message: StoredMessage::of(&turn, context).to_json(),
             agent: turn.agent().clone(),
             at: turn.started_at,
+            usage: turn.usage,
             done,
         };
         self.inner.writer.write(Write { row, epoch, events: Vec::new(), end: Some(end) }).await;
