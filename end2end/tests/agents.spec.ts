@@ -16,7 +16,7 @@ test("an agent that asks back offers its options as buttons, and one click answe
   const turn = await chat.ask("I am unsure");
   await turn.ends();
   await expect(turn.root.locator(".agent-name")).toHaveText("Clarification");
-  const options = turn.root.getByRole("list", { name: "Options" }).getByRole("button");
+  const options = chat.turn(0).root.getByRole("list", { name: "Options" }).getByRole("button");
   await expect(options).toHaveText(["Paired-end reads", "A count matrix"]);
   await options.nth(1).click();
   await expect(chat.turns).toHaveCount(2);

@@ -65,6 +65,9 @@ pub fn is_submit(body: &Value) -> bool {
 /// `POST /api/chat` with an AI SDK body: asks, and streams the answer.
 pub async fn submit(state: &AppState, user: &User, agent: Option<String>, body: Value) -> Result<Response, AppError> {
     let body: Submit = serde_json::from_value(body).map_err(|error| AppError::invalid("body", error.to_string()))?;
+    if body.id.is_empty() {
+        return Err(AppError::invalid("id", "The conversation needs an id: 1 to 64 letters, digits, - or _."));
+    }
     let last = body.message.as_ref().or(body.messages.last());
     let agent = body.agent_type.or(agent);
     let turn = match body.trigger {

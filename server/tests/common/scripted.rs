@@ -1,9 +1,10 @@
 //! A server that speaks chat completions over real HTTP and plays the scenario that the model's name asks for:
-//! `hello`, `slow`, `unicode`, `hang`, `cut`, `empty`, `html`, `e429` and `e500`. `GET /stats` tells what it saw.
+//! `hello`, `slow`, `unicode`, `hang`, `cut`, `empty`, `html`, `e429`, `e500`, and `agents`, which answers as its instructions ask.
+//! `GET /stats` tells what it saw.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -23,6 +24,7 @@ struct Counts {
     requests: AtomicUsize,
     open: AtomicUsize,
     cancelled: AtomicUsize,
+    last: Mutex<Value>,
 }
 
 /// Lives as long as one streamed answer; one that is dropped before its end was cancelled by the client.
@@ -74,17 +76,20 @@ async fn stats(State(counts): State<Arc<Counts>>) -> Json<Value> {
         "requests": read(&counts.requests),
         "open": read(&counts.open),
         "cancelled": read(&counts.cancelled),
+        "last": *counts.last.lock().unwrap(),
     }))
 }
 
 async fn models() -> Json<Value> {
-    let names = ["hello", "slow", "unicode", "hang", "cut", "empty", "html", "e429", "e500"];
+    let names = ["hello", "slow", "unicode", "hang", "cut", "empty", "html", "e429", "e500", "agents"];
     Json(json!({"object": "list", "data": names.map(|id| json!({"id": id, "object": "model"}))}))
 }
 
 async fn complete(State(counts): State<Arc<Counts>>, Json(request): Json<Value>) -> Response {
     counts.requests.fetch_add(1, Ordering::SeqCst);
     let scenario = request["model"].as_str().unwrap_or_default().to_owned();
+    let said = if scenario == "agents" { as_an_agent(&request) } else { String::new() };
+    *counts.last.lock().unwrap() = request;
     let error = |status: StatusCode, code: &str| {
         (status, Json(json!({"error": {"message": "scripted error", "type": code, "code": code}}))).into_response()
     };
@@ -107,6 +112,13 @@ async fn complete(State(counts): State<Arc<Counts>>, Json(request): Json<Value>)
             let bytes = [delta(&text), finish(&text)].concat();
             streamed(counts, stream::iter(bytes).then(|byte| pause_then(Duration::ZERO, vec![byte].into())).boxed())
         }
+        "agents" => {
+            // In small pieces, as models speak.
+            let mut pieces: Vec<io::Result<Bytes>> =
+                said.chars().collect::<Vec<_>>().chunks(3).map(|piece| Ok(delta(&piece.iter().collect::<String>()))).collect();
+            pieces.push(Ok(finish(&said)));
+            streamed(counts, stream::iter(pieces).boxed())
+        }
         "empty" => streamed(counts, stream::iter([Ok(finish(""))]).boxed()),
         "hang" => streamed(counts, stream::iter([Ok(delta(&text))]).chain(stream::pending()).boxed()),
         "cut" => {
@@ -119,6 +131,45 @@ async fn complete(State(counts): State<Arc<Counts>>, Json(request): Json<Value>)
         }
         _ => error(StatusCode::NOT_FOUND, "model_not_found"),
     }
+}
+
+/// What a model would say to these instructions and this question.
+fn as_an_agent(request: &Value) -> String {
+    let text = |message: &Value| match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    };
+    let messages = request["messages"].as_array().cloned().unwrap_or_default();
+    let (system, last) = (messages.first().map(text).unwrap_or_default(), messages.last().map(text).unwrap_or_default());
+    let corrected = last.contains("That cannot be used");
+    let mut asked = messages.iter().rev().filter(|message| message["role"] == "user").map(text);
+    let question = asked.find(|text| !text.contains("That cannot be used")).unwrap_or_default();
+    if system.contains("Specialists can answer instead of you") {
+        let decision = [
+            ("trim", r#"{"hand_off": "tool_recommendation", "reason": "a tool is wanted"}"#),
+            ("log", "```json\n{\"hand_off\": \"error_analysis\"}\n```"),
+            ("vague", r#"{"clarify": "Which data?", "options": ["DNA", "RNA"]}"#),
+            ("nobody", r#"{"hand_off": "nobody"}"#),
+            ("braces", "{ is how a block begins."),
+        ];
+        return decision.iter().find(|(word, _)| question.contains(word)).map_or("Plain words.", |(_, said)| said).to_owned();
+    }
+    if system.contains("recommend analysis tools") {
+        let invented = question.contains("stubborn") || (question.contains("careless") && !corrected);
+        return if invented {
+            r#"{"tools": [{"id": "magictrim", "why": "Best."}]}"#
+        } else {
+            r#"{"tools": [{"id": "fastp", "why": "It finds adapters itself."}], "guidance": "Look at the report.", "confidence": "high"}"#
+        }
+        .to_owned();
+    }
+    if system.contains("why a computation failed") {
+        return r#"{"category": "resources", "likely_cause": "Out of memory.", "steps": ["Ask for more."], "requires_admin": true, "confidence": "high"}"#.to_owned();
+    }
+    "class: GalaxyUserTool\nid: line-counter\nname: Count lines\nversion: \"0.1.0\"\ncontainer: busybox:1.37\nshell_command: wc -l < '$(inputs.file.path)' > n.txt\n\
+     inputs:\n  - {name: file, type: data}\noutputs:\n  - {name: n, type: data, from_work_dir: n.txt}\n"
+        .to_owned()
 }
 
 async fn pause_then(pause: Duration, bytes: Bytes) -> io::Result<Bytes> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
+mod agents;
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;

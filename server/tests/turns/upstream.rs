@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::common::Engine;
 use crate::server::{Server, Setting};
 
-struct Upstream {
+pub struct Upstream {
     child: Child,
     base: String,
 }
 
 impl Upstream {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mut program = std::env::current_exe().unwrap();
         program.pop();
         program.pop();
@@ -32,7 +32,7 @@ impl Upstream {
         Self { child, base }
     }
 
-    fn setting(&self, scenario: &str) -> Setting {
+    pub fn setting(&self, scenario: &str) -> Setting {
         Setting::on(Engine::Sqlite)
             .with("CHATGXY_MODEL", format!("openai:{scenario}"))
             .with("CHATGXY_MODEL_BASE_URL", format!("{}/v1", self.base))
@@ -41,7 +41,7 @@ impl Upstream {
             .with("CHATGXY_MODEL_IDLE_TIMEOUT_S", "2")
     }
 
-    async fn stats(&self) -> Value {
+    pub async fn stats(&self) -> Value {
         reqwest::get(format!("{}/stats", self.base)).await.unwrap().json().await.unwrap()
     }
 }
