@@ -22,12 +22,11 @@ use std::time::Duration;
 
 use app::ssr::AppState;
 use app::ssr::account::Accounts;
-use app::ssr::agents::settings::AgentSettings;
+use app::ssr::agents::settings::{AgentSettings, Chosen};
 use app::ssr::agents::{Registry, catalogue};
 use app::ssr::config::Config;
 use app::ssr::db::Db;
 use app::ssr::engine::Engine;
-use app::ssr::llm::Model;
 use axum::Router;
 use axum::serve::ListenerExt;
 use leptos::config::LeptosOptions;
@@ -130,7 +129,7 @@ impl Server {
 }
 
 /// What the operator chose for single agents, with their models connected.
-fn own_models(config: &Config) -> Result<Vec<(AgentSettings, Option<Arc<dyn Model>>)>, String> {
+fn own_models(config: &Config) -> Result<Vec<Chosen>, String> {
     let connect = |settings: &AgentSettings| {
         let model = settings.model.as_deref().map(|name| config.model.another(name)).transpose();
         model.map(|model| (settings.clone(), model)).map_err(|error| format!("CHATGXY_AGENTS: {}: {error}", settings.agent))

@@ -1,5 +1,6 @@
 //! Figures for Prometheus. Paths are those of the routes, so no name of a conversation or person gets into a label.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl Metrics {
         ];
         for (name, kind, help, value) in counts {
             let family = name.strip_suffix("_total").unwrap_or(name);
-            text.push_str(&format!("# HELP chatgxy_{family} {help}.\n# TYPE chatgxy_{family} {kind}\nchatgxy_{name} {value}\n"));
+            let _ = writeln!(text, "# HELP chatgxy_{family} {help}.\n# TYPE chatgxy_{family} {kind}\nchatgxy_{name} {value}");
         }
         text.push_str("# EOF\n");
         text

@@ -56,7 +56,7 @@ pub async fn list(State(engine): State<Engine>, _user: CurrentUser) -> Json<Agen
 
 /// A question without a conversation.
 #[derive(Deserialize, ToSchema)]
-pub struct Query {
+pub struct Question {
     /// The question.
     query: String,
     /// The agent; `auto` lets the server choose.
@@ -77,9 +77,9 @@ pub struct Answer {
 }
 
 /// Answers without storing anything.
-#[utoipa::path(post, path = "/api/ai/agents/query", tag = "agents", request_body = Query,
+#[utoipa::path(post, path = "/api/ai/agents/query", tag = "agents", request_body = Question,
     responses((status = 200, description = "The answer", body = Answer)))]
-pub async fn query(State(engine): State<Engine>, CurrentUser(user): CurrentUser, Body(body): Body<Query>) -> Result<Response, AppError> {
+pub async fn query(State(engine): State<Engine>, CurrentUser(user): CurrentUser, Body(body): Body<Question>) -> Result<Response, AppError> {
     let started = Instant::now();
     let agent = chat::agent_type(body.agent_type.as_deref())?;
     let turn = chat::answer_once(&engine, user.id, agent, &body.query, body.context.map(context).unwrap_or_default()).await?;

@@ -31,7 +31,7 @@ pub async fn figures(
     client: Client,
     admin: Result<Administrator, AppError>,
 ) -> Result<impl IntoResponse, AppError> {
-    if !(client.ip.is_loopback() && !client.by_proxy) {
+    if !client.ip.is_loopback() || client.by_proxy {
         admin?;
     }
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.text(&engine.figures())))

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -76,7 +76,7 @@ async fn stats(State(counts): State<Arc<Counts>>) -> Json<Value> {
         "requests": read(&counts.requests),
         "open": read(&counts.open),
         "cancelled": read(&counts.cancelled),
-        "last": *counts.last.lock().unwrap(),
+        "last": *counts.last.lock().unwrap_or_else(PoisonError::into_inner),
     }))
 }
 
@@ -89,7 +89,7 @@ async fn complete(State(counts): State<Arc<Counts>>, Json(request): Json<Value>)
     counts.requests.fetch_add(1, Ordering::SeqCst);
     let scenario = request["model"].as_str().unwrap_or_default().to_owned();
     let said = if scenario == "agents" { as_an_agent(&request) } else { String::new() };
-    *counts.last.lock().unwrap() = request;
+    *counts.last.lock().unwrap_or_else(PoisonError::into_inner) = request;
     let error = |status: StatusCode, code: &str| {
         (status, Json(json!({"error": {"message": "scripted error", "type": code, "code": code}}))).into_response()
     };

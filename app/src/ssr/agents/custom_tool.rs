@@ -1,6 +1,7 @@
 //! A tool definition, checked before anyone is offered it.
 
 use std::collections::HashSet;
+use std::fmt::Write;
 
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -57,11 +58,11 @@ pub fn read(said: &str) -> Result<Words, String> {
     let yaml = said.trim();
     let mut text = format!("**{}**", one_line(&tool.name));
     if !tool.description.trim().is_empty() {
-        text.push_str(&format!(": {}", one_line(&tool.description)));
+        let _ = write!(text, ": {}", one_line(&tool.description));
     }
-    text.push_str(&format!("\n\n{fence}yaml\n{yaml}\n{fence}\n", fence = fence(yaml)));
+    let _ = writeln!(text, "\n\n{fence}yaml\n{yaml}\n{fence}", fence = fence(yaml));
     if !tool.help.trim().is_empty() {
-        text.push_str(&format!("\n{}\n", tool.help.trim()));
+        let _ = writeln!(text, "\n{}", tool.help.trim());
     }
     let facts = [("tool_id", &tool.id), ("tool_name", &tool.name)].map(|(key, value)| (key.to_owned(), json!(value)));
     let mut metadata = Map::from_iter(facts);

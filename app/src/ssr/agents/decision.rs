@@ -87,16 +87,16 @@ pub fn unfenced(reply: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn hand_off(agent: &str, reason: &str) -> Option<Decision> {
-        Some(Decision::HandOff { agent: AgentType::parse(agent).unwrap(), reason: reason.into() })
+    fn hand_off(agent: &str, reason: &str) -> Decision {
+        Decision::HandOff { agent: AgentType::parse(agent).unwrap(), reason: reason.into() }
     }
 
     #[test]
     fn decisions_are_read_with_or_without_a_fence() {
         let table = [
-            (r#"{"hand_off": "error_analysis", "reason": "a log"}"#, hand_off("error_analysis", "a log")),
-            (" {\"hand_off\":\"custom_tool\"}\n", hand_off("custom_tool", "")),
-            ("```json\n{\"hand_off\": \"custom_tool\"}\n```", hand_off("custom_tool", "")),
+            (r#"{"hand_off": "error_analysis", "reason": "a log"}"#, Some(hand_off("error_analysis", "a log"))),
+            (" {\"hand_off\":\"custom_tool\"}\n", Some(hand_off("custom_tool", ""))),
+            ("```json\n{\"hand_off\": \"custom_tool\"}\n```", Some(hand_off("custom_tool", ""))),
             (
                 r#"{"clarify": "Which one?", "options": ["DNA", " RNA\nseq "]}"#,
                 Some(Decision::Clarify { question: "Which one?".into(), options: vec!["DNA".into(), "RNA seq".into()] }),

@@ -1,5 +1,7 @@
 //! Why something failed and how to get past it.
 
+use std::fmt::Write;
+
 use serde::Deserialize;
 use serde_json::{Map, json};
 
@@ -79,11 +81,11 @@ fn list(text: &mut String, title: &str, items: &[String], numbered: bool) {
     if items.is_empty() {
         return;
     }
-    text.push_str(&format!("\n**{title}**\n\n"));
+    let _ = writeln!(text, "\n**{title}**\n");
     for (index, item) in items.iter().enumerate() {
         let mark = if numbered { format!("{}.", index + 1) } else { "-".to_owned() };
         let indent = " ".repeat(mark.len() + 1);
-        text.push_str(&format!("{mark} {}\n", item.replace('\n', &format!("\n{indent}"))));
+        let _ = writeln!(text, "{mark} {}", item.replace('\n', &format!("\n{indent}")));
     }
 }
 

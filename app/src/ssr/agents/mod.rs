@@ -18,7 +18,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::{Map, Value};
 
-use self::settings::AgentSettings;
+use self::settings::Chosen;
 use super::db::Db;
 use super::llm::{Chunk, ChunkStream, Message, Model, Request};
 use crate::model::agent::{AgentType, Confidence, Reply};
@@ -155,7 +155,7 @@ impl Registry {
 
     /// The same with what the operator chose for single agents. A model is given with its name in the settings.
     #[must_use]
-    pub fn with(mut self, chosen: &[(AgentSettings, Option<Arc<dyn Model>>)]) -> Self {
+    pub fn with(mut self, chosen: &[Chosen]) -> Self {
         let mut seats = self.seats.to_vec();
         for (settings, model) in chosen {
             let Some(seat) = seats.iter_mut().find(|seat| seat.agent.name == settings.agent) else { continue };
@@ -205,7 +205,7 @@ impl Registry {
     pub fn answer(&self, job: &Job) -> ChunkStream {
         let seat = self.seat(&job.agent);
         if seat.model.speaks_for_agents() {
-            return seat.model.stream(self.request(seat, job, &seat.agent.prompt.replace("{{specialists}}", ""), ""));
+            return seat.model.stream(Self::request(seat, job, &seat.agent.prompt.replace("{{specialists}}", ""), ""));
         }
         match seat.agent.kind {
             Kind::Router => router::answer(self.clone(), job.clone()),
@@ -217,13 +217,13 @@ impl Registry {
     fn specialist(&self, job: &Job) -> ChunkStream {
         let seat = self.seat(&job.agent).clone();
         match seat.agent.kind {
-            Kind::Router => seat.model.stream(self.request(&seat, job, &router::prompt(self), "")),
+            Kind::Router => seat.model.stream(Self::request(&seat, job, &router::prompt(self), "")),
             Kind::ErrorAnalysis => {
-                let request = self.request(&seat, job, seat.agent.prompt, "");
+                let request = Self::request(&seat, job, seat.agent.prompt, "");
                 structured::answer(seat.model, request, Box::new(error_analysis::read), Box::new(error_analysis::fallback))
             }
             Kind::CustomTool => {
-                let request = self.request(&seat, job, seat.agent.prompt, "");
+                let request = Self::request(&seat, job, seat.agent.prompt, "");
                 structured::answer(seat.model, request, Box::new(custom_tool::read), Box::new(custom_tool::fallback))
             }
             Kind::ToolRecommendation => self.recommend(seat, job.clone()),
@@ -243,7 +243,7 @@ impl Registry {
             if tools.is_empty() {
                 return said(tool_recommendation::nothing_found());
             }
-            let request = registry.request(&seat, &job, seat.agent.prompt, &tool_recommendation::listed(&tools));
+            let request = Self::request(&seat, &job, seat.agent.prompt, &tool_recommendation::listed(&tools));
             let (read, rest) = (tools.clone(), tools);
             structured::answer(
                 seat.model,
@@ -268,7 +268,7 @@ impl Registry {
     }
 
     /// The call for a question: instructions, as much of the earlier turns as fits, facts as quoted data, the question.
-    fn request(&self, seat: &Seat, job: &Job, system: &str, material: &str) -> Request {
+    fn request(seat: &Seat, job: &Job, system: &str, material: &str) -> Request {
         let facts = if seat.model.speaks_for_agents() { String::new() } else { quote::facts(&job.context) };
         let question = format!("{facts}{material}{}", job.question);
         let room = seat.context_tokens.saturating_sub(tokens(system) + tokens(&question));

@@ -6,10 +6,12 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::AGENTS;
+use crate::ssr::llm::Model;
 
 /// What was chosen for one agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,9 @@ pub struct AgentSettings {
     /// Whether it can be asked.
     pub enabled: bool,
 }
+
+/// The same with its model connected, if it has one of its own.
+pub type Chosen = (AgentSettings, Option<Arc<dyn Model>>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -106,7 +106,8 @@ fn words(chosen: &[(&Tool, &str)], guidance: &str, confidence: Confidence) -> Wo
         text.push('\n');
     }
     if !guidance.is_empty() {
-        let _ = write!(text, "{}{guidance}\n", if text.is_empty() { "" } else { "\n" });
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}{guidance}");
     }
     let linked = chosen.iter().filter(|(tool, _)| !tool.homepage.is_empty());
     let suggestions = linked.enumerate().map(|(index, (tool, _))| Suggestion {

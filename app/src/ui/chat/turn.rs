@@ -374,12 +374,12 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
 
 /// A text as the address of a file to save.
 fn as_file(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
     text.bytes().fold("data:application/yaml;charset=utf-8,".to_owned(), |mut all, byte| {
-        if plain(byte) {
+        if byte.is_ascii_alphanumeric() {
             all.push(char::from(byte));
         } else {
-            all.push_str(&format!("%{byte:02X}"));
+            all.extend(['%', digit(byte >> 4), digit(byte & 15)]);
         }
         all
     })
