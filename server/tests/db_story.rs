@@ -258,8 +258,8 @@ async fn another_answer_or_a_changed_question_makes_a_branch_and_loses_nothing()
         let (writer, _) = Writer::start(db.clone());
         let me = user(&db, "a@x.org").await;
         let mut turns = Vec::new();
-        for (number, prompt) in ["p1", "p2", "p3"].into_iter().enumerate() {
-            let mut turn = begin(&db, &question(me, "chat", prompt, 1_000 * (number as i64 + 1))).await;
+        for (now, prompt) in [(1_000, "p1"), (2_000, "p2"), (3_000, "p3")] {
+            let mut turn = begin(&db, &question(me, "chat", prompt, now)).await;
             end(&writer, &mut turn, 1, End::Answered, 1_500).await;
             turns.push(turn);
         }

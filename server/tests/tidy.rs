@@ -1,5 +1,7 @@
 //! The direction rules of the architecture, as stated in `app/src/lib.rs`: rules that nothing checks rot.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
