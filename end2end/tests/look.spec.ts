@@ -124,3 +124,20 @@ test("a page that has not changed is laid out once: no jump while it comes to li
   const shifts = await page.evaluate(() => (window as unknown as { shifts: number[] }).shifts);
   expect(shifts.reduce((sum, value) => sum + value, 0)).toBeLessThan(0.05);
 });
+
+test("where nothing went wrong no empty box says so", async ({ page, user }) => {
+  const conversation = await user.asked("hello");
+  const boxes = page.locator("[role=alert], .form-done");
+  for (const path of ["/chatgxy/new", `/chatgxy/${conversation}`, "/account"]) {
+    await page.goto(path);
+    await expect(page.getByRole("main")).toBeVisible();
+    for (const box of await boxes.all()) await expect(box, path).toBeHidden();
+  }
+  await page.context().clearCookies();
+  for (const path of ["/login", "/register"]) {
+    await page.goto(path);
+    await expect(page.getByRole("main")).toBeVisible();
+    expect(await boxes.count(), path).toBeGreaterThan(0);
+    for (const box of await boxes.all()) await expect(box, path).toBeHidden();
+  }
+});

@@ -11,7 +11,7 @@ use server_fn::ServerFn;
 
 use super::browser::{clipboard, field, online, storage};
 use super::sign_in::form_error;
-use super::widgets::{Icon, Notes, NotesView, Rail, Time};
+use super::widgets::{FormError, Icon, Notes, NotesView, Rail, Time};
 use crate::api::account::{AccountView, ChangePassword, Logout, ModelStatus, RevokeKey, account, create_key};
 use crate::model::error::AppError;
 use crate::model::user::ApiKey;
@@ -125,7 +125,7 @@ fn PasswordCard() -> impl IntoView {
             <h2 id="password-heading">"Password"</h2>
             <p>"Changing it signs out every other device at once."</p>
             <form class="form" method="post" action=ChangePassword::PATH>
-                <p class="form-error" role="alert">{form_error::<ChangePassword>()}</p>
+                <FormError text=form_error::<ChangePassword>() />
                 <label class="field">
                     <span>"Current password"</span>
                     <input class="input" type="password" name="current" autocomplete="current-password" required />
@@ -177,7 +177,7 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
                 </label>
                 <button class="button">"Create key"</button>
             </form>
-            <p class="form-error" role="alert">{move || error.get()}</p>
+            <FormError text=error />
             <output class="new-key">
                 {move || {
                     secret

@@ -7,7 +7,7 @@ use leptos_router::hooks::use_query_map;
 use server_fn::ServerFn;
 use server_fn::error::ServerFnUrlError;
 
-use super::widgets::Icon;
+use super::widgets::{FormError, Icon};
 use crate::api::account::{Login, Register};
 use crate::model::error::AppError;
 
@@ -33,7 +33,7 @@ pub fn LoginPage() -> impl IntoView {
             <section class="card">
                 <h1>"Sign in"</h1>
                 <form class="form" method="post" action=Login::PATH>
-                    <p class="form-error" role="alert">{form_error::<Login>()}</p>
+                    <FormError text=form_error::<Login>() />
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" required />
@@ -63,7 +63,7 @@ pub fn RegisterPage() -> impl IntoView {
             <section class="card">
                 <h1>"Create an account"</h1>
                 <form class="form" method="post" action=Register::PATH>
-                    <p class="form-error" role="alert">{form_error::<Register>()}</p>
+                    <FormError text=form_error::<Register>() />
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" maxlength="254" required />

@@ -175,3 +175,13 @@ fn ToastView(notes: Notes, toast: Toast) -> impl IntoView {
         </div>
     }
 }
+
+/// What went wrong, said at once; not there while nothing did.
+#[component]
+pub fn FormError(#[prop(into)] text: Signal<String>, #[prop(default = "form-error")] class: &'static str) -> impl IntoView {
+    view! {
+        <p class=class role="alert" hidden=move || text.with(String::is_empty)>
+            {move || text.get()}
+        </p>
+    }
+}

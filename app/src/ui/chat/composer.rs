@@ -12,7 +12,7 @@ use crate::api::chat::{ChatSetup, Retry, SendQuestion, Stop, send_question, stop
 use crate::model::agent::AgentType;
 use crate::ui::browser::{field, ids, keys, storage, tabs};
 use crate::ui::sign_in::form_error;
-use crate::ui::widgets::Icon;
+use crate::ui::widgets::{FormError, Icon};
 
 /// A question on its way: the ids stay the same when it is sent again, so that a lost answer never makes it twice.
 #[derive(Clone, PartialEq)]
@@ -121,7 +121,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
                 submit();
             }
         >
-            <p class="composer-error" role="alert">{move || error.get()}</p>
+            <FormError text=error class="composer-error" />
             <input type="hidden" name="exchange" value=exchange />
             <div class="composer-box">
                 <textarea

@@ -500,7 +500,7 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
             </button>
             <span class="answer-meta">
                 <span hidden=move || tokens.get() == 0>{move || format!("{} tok", tokens.get())}</span>
-                <span>{move || took.get().map_or_else(String::new, seconds)}</span>
+                <span hidden=move || took.get().is_none()>{move || took.get().map_or_else(String::new, seconds)}</span>
                 <Time at=ended_at />
             </span>
             <form class="feedback-reason" hidden=move || !asking.get() on:submit=explain>
