@@ -125,7 +125,7 @@ fn PasswordCard() -> impl IntoView {
             <h2 id="password-heading">"Password"</h2>
             <p>"Changing it signs out every other device at once."</p>
             <form class="form" method="post" action=ChangePassword::PATH>
-                <FormError text=form_error::<ChangePassword>() />
+                <FormError text={form_error::<ChangePassword>()} />
                 <label class="field">
                     <span>"Current password"</span>
                     <input class="input" type="password" name="current" autocomplete="current-password" required />

@@ -33,7 +33,7 @@ pub fn LoginPage() -> impl IntoView {
             <section class="card">
                 <h1>"Sign in"</h1>
                 <form class="form" method="post" action=Login::PATH>
-                    <FormError text=form_error::<Login>() />
+                    <FormError text={form_error::<Login>()} />
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" required />
@@ -63,7 +63,7 @@ pub fn RegisterPage() -> impl IntoView {
             <section class="card">
                 <h1>"Create an account"</h1>
                 <form class="form" method="post" action=Register::PATH>
-                    <FormError text=form_error::<Register>() />
+                    <FormError text={form_error::<Register>()} />
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" maxlength="254" required />
