@@ -90,7 +90,7 @@ test("without JavaScript an error of a form is shown beside it", async ({ page, 
   await account.next.fill("a new horse battery");
   await account.change.click();
   await expect(page.getByRole("heading", { name: "Account", exact: true })).toBeVisible();
-  await expect(account.error("Password")).toHaveText("");
+  await expect(account.error("Password")).toBeHidden();
   await account.signOut.click();
   const form = new SignInPage(page);
   await form.enter(user.email, PASSWORD);
