@@ -299,7 +299,7 @@ async fn the_history_for_programs_goes_on_where_it_left_off() {
             begin(&db, &question(me, &format!("chat{number}"), "p", 1_000)).await;
         }
         let all = db.history_lines(me, None, 50).await.unwrap();
-        let ids = |lines: &[app::ssr::db::turns::HistoryLine]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
+        let ids = |lines: &[app::ssr::db::lines::HistoryLine]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
         assert_eq!(ids(&all).len(), 5);
         let third =
             app::model::exchange::HistoryCursor { updated_at: all[2].updated_at, id: app::model::ids::ExchangeId(all[2].exchange_id) };

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::clock;
 use super::db::Db;
+use super::db::lines::{HistoryLine, Line};
 use super::db::message::StoredMessage;
 use super::db::storable;
-use super::db::turns::{HistoryLine, Line};
 use super::engine::{Engine, Question};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;

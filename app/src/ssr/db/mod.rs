@@ -10,6 +10,7 @@
 pub mod disk;
 pub mod exchanges;
 pub mod keys;
+pub mod lines;
 pub mod message;
 pub mod sessions;
 pub mod tools;
@@ -202,7 +203,7 @@ pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Every statement that is meant for both engines, for the test that prepares them all.
 pub fn statements() -> Vec<&'static str> {
-    [exchanges::ALL, keys::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
+    [exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
 }
 
 /// The statements that differ, those of this engine.

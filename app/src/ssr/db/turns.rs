@@ -8,7 +8,7 @@ use super::{Db, in_transaction, is_taken, on_reader, on_writer};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent, Usage};
-use crate::model::exchange::{ExchangeSummary, HistoryCursor};
+use crate::model::exchange::ExchangeSummary;
 use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
 use crate::model::turn::{Feedback, Prompt, Turn, TurnState};
 
@@ -44,18 +44,6 @@ const LATEST: &str = "select m.uuid from chat_exchange_message m join chat_excha
 const WINDOW: &str = "select id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state \
      from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2 order by id desc limit $3";
 const COUNT_BEFORE: &str = "select count(*) from chat_exchange_message where chat_exchange_id = $1 and active = 1 and id < $2";
-const LINES_BY_UUID: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state \
-     from chat_exchange e join chat_exchange_message m on m.chat_exchange_id = e.id and m.active = 1 \
-     where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null order by m.id";
-const LINES_BY_ID: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state \
-     from chat_exchange e join chat_exchange_message m on m.chat_exchange_id = e.id and m.active = 1 \
-     where e.id = $1 and e.user_id = $2 and e.deleted_at is null order by m.id";
-const HISTORY: &str = "select m.uuid, m.create_time, m.message, m.feedback, m.state, \
-     e.id as exchange_id, e.title, e.updated_at, e.turn_count \
-     from chat_exchange e join chat_exchange_message m on m.id = \
-     (select min(x.id) from chat_exchange_message x where x.chat_exchange_id = e.id and x.active = 1) \
-     where e.user_id = $1 and e.deleted_at is null and e.job_id is null and e.page_id is null and (e.updated_at, e.id) < ($3, $4) \
-     order by e.updated_at desc, e.id desc limit $2";
 const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
@@ -94,9 +82,6 @@ pub(super) const ALL: &[&str] = &[
     LATEST,
     WINDOW,
     COUNT_BEFORE,
-    LINES_BY_UUID,
-    LINES_BY_ID,
-    HISTORY,
     ONE,
     LIVE_OF_USER,
     LOAD,
@@ -189,37 +174,6 @@ struct OneRow {
     epoch: i64,
     lease_until: Millis,
     exchange_uuid: String,
-}
-
-/// A turn for programs: its row, read no further than they need.
-#[derive(Clone, Debug, FromRow)]
-pub struct Line {
-    /// Name of the turn.
-    pub uuid: String,
-    /// When it was asked.
-    pub create_time: Millis,
-    /// The stored message, see [`super::message::Brief`].
-    pub message: String,
-    /// 1: good, 0: not.
-    pub feedback: Option<i64>,
-    /// `running`, `paused`, `answered`, `failed` or `interrupted`.
-    pub state: String,
-}
-
-/// A conversation for programs, with its first turn.
-#[derive(Clone, Debug, FromRow)]
-pub struct HistoryLine {
-    /// The first turn.
-    #[sqlx(flatten)]
-    pub first: Line,
-    /// Row of the conversation.
-    pub exchange_id: i64,
-    /// Its title.
-    pub title: String,
-    /// Last activity.
-    pub updated_at: Millis,
-    /// Turns on the active branch.
-    pub turn_count: i64,
 }
 
 /// Another turn in the place of one that is there: a retry, another answer, or a changed question.
@@ -473,21 +427,6 @@ impl Db {
     /// How many turns of the active branch come before a row.
     pub async fn turns_before(&self, exchange: ExchangeId, row: TurnRow) -> Result<i64, AppError> {
         Ok(on_reader!(self, db => sqlx::query_scalar(COUNT_BEFORE).bind(exchange.0).bind(row.0).fetch_one(db).await?))
-    }
-
-    /// A person's latest general conversations before `before`, each with its first turn.
-    pub async fn history_lines(&self, user: UserId, before: Option<HistoryCursor>, limit: usize) -> Result<Vec<HistoryLine>, AppError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let (time, id) = before.map_or((i64::MAX, i64::MAX), |cursor| (cursor.updated_at, cursor.id.0));
-        Ok(on_reader!(self, db => sqlx::query_as(HISTORY).bind(user.0).bind(limit).bind(time).bind(id).fetch_all(db).await?))
-    }
-
-    /// The turns of a person's own conversation, by its uuid or its number, oldest first; empty when there is none such.
-    pub async fn lines(&self, user: UserId, name: &str) -> Result<Vec<Line>, AppError> {
-        Ok(match name.parse::<i64>() {
-            Ok(id) => on_reader!(self, db => sqlx::query_as(LINES_BY_ID).bind(id).bind(user.0).fetch_all(db).await?),
-            Err(_) => on_reader!(self, db => sqlx::query_as(LINES_BY_UUID).bind(name).bind(user.0).fetch_all(db).await?),
-        })
     }
 
     /// A person's own turn.
