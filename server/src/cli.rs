@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use app::model::user::Password;
-use app::ssr::account::{Accounts, email, key_prefix};
+use app::model::user::{Password, Scope};
+use app::ssr::account::{Accounts, NewUser, email};
 use app::ssr::agents::catalogue;
+use app::ssr::audit::{self, Act, Actor};
 use app::ssr::config::Config;
 use clap::{Parser, Subcommand};
 use server::{Server, open_store};
@@ -41,6 +42,12 @@ enum Command {
     /// The catalogue of tools that agents recommend
     #[command(subcommand)]
     Tools(ToolsCommand),
+    /// Who signed in, used a key, or acted for others: time, act, who, on what, from where
+    Audit {
+        /// How many, the newest
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..))]
+        limit: i64,
+    },
 }
 
 #[derive(Subcommand)]
@@ -55,6 +62,9 @@ enum UserCommand {
         /// Make an administrator
         #[arg(long)]
         admin: bool,
+        /// What programs call the person; default: the part of the email before the @
+        #[arg(long)]
+        username: Option<String>,
     },
     /// List the accounts
     List,
@@ -66,6 +76,9 @@ enum KeyCommand {
     Add {
         /// Whose key
         email: String,
+        /// What it may do: read, chat (ask as well) or admin (all that the owner may)
+        #[arg(long, default_value = "admin", value_parser = ["read", "chat", "admin"])]
+        scope: String,
     },
     /// Revoke a key by its first characters, or the whole of it
     Revoke {
@@ -113,6 +126,7 @@ pub async fn run() -> Result<(), Failed> {
         Command::User(command) => user(&config, command).await?,
         Command::Key(command) => key(&config, command).await?,
         Command::Tools(ToolsCommand::Import { file }) => import_tools(&config, &file).await?,
+        Command::Audit { limit } => audit(&config, limit).await?,
     }
     Ok(())
 }
@@ -130,6 +144,8 @@ fn start_log(config: &Config) -> Result<(), Failed> {
 }
 
 async fn serve(config: Config) -> Result<(), String> {
+    // Each connection is an open file. Where it may not be raised, the limit stays what it is.
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
     let listener =
         TcpListener::bind(config.addr).await.map_err(|error| format!("cannot listen on {} (CHATGXY_ADDR): {error}", config.addr))?;
     let addr = listener.local_addr().map_err(|error| error.to_string())?;
@@ -174,12 +190,13 @@ async fn user(config: &Config, command: UserCommand) -> Result<(), String> {
     let db = open_store(config).await?;
     let accounts = Accounts::new(db.clone(), config.registration);
     match command {
-        UserCommand::Add { email, password_stdin: _, admin } => {
+        UserCommand::Add { email, password_stdin: _, admin, username } => {
             let mut password = String::new();
             io::stdin().read_to_string(&mut password).map_err(|error| format!("cannot read the password: {error}"))?;
             let password = password.strip_suffix('\n').unwrap_or(&password);
             let password = Password::from(password.strip_suffix('\r').unwrap_or(password).to_owned());
-            let user = accounts.add(&email, password, admin).await.map_err(|error| error.to_string())?;
+            let new = NewUser { email, username, password, admin };
+            let user = accounts.add(&Actor::command_line(), new).await.map_err(|error| error.to_string())?;
             print(&format!("{} can sign in{}", user.email, if user.admin { " as an administrator" } else { "" }))?;
         }
         UserCommand::List => {
@@ -196,17 +213,19 @@ async fn key(config: &Config, command: KeyCommand) -> Result<(), String> {
     let db = open_store(config).await?;
     let accounts = Accounts::new(db.clone(), config.registration);
     match command {
-        KeyCommand::Add { email: address } => {
+        KeyCommand::Add { email: address, scope } => {
             let known = match email(&address) {
                 Some(address) => db.account_by_email(&address).await.map_err(|error| error.to_string())?,
                 None => None,
             };
             let user = known.ok_or_else(|| format!("there is no account {address}"))?.user();
-            let made = accounts.create_key(&user, "command line").await.map_err(|error| error.to_string())?;
+            let scope = Scope::parse(&scope).ok_or("the scope is read, chat or admin")?;
+            let made =
+                accounts.create_key(&Actor::command_line(), &user, "command line", scope).await.map_err(|error| error.to_string())?;
             print(made.secret.expose())?;
         }
         KeyCommand::Revoke { prefix } => {
-            let revoked = db.delete_keys_by_prefix(key_prefix(&prefix)).await.map_err(|error| error.to_string())?;
+            let revoked = accounts.revoke_keys(&prefix).await.map_err(|error| error.to_string())?;
             if revoked == 0 {
                 return Err("there is no key that begins so; the account page shows how keys begin".to_owned());
             }
@@ -221,8 +240,24 @@ async fn import_tools(config: &Config, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let db = open_store(config).await?;
     let imported = catalogue::import(&db, &text).await.map_err(|error| format!("{}: {error}", file.display()));
+    if imported.is_ok() {
+        audit::record(&db, Act::ToolsImported, &Actor::command_line(), "").await.map_err(|error| error.to_string())?;
+    }
     db.close().await;
     print(&format!("{} tools imported; agents recommend these and no others", imported?))
+}
+
+/// One line a row, fields with tabs between. Nothing in a field can pass for another row.
+async fn audit(config: &Config, limit: i64) -> Result<(), String> {
+    let db = open_store(config).await?;
+    let rows = db.audit(limit).await.map_err(|error| error.to_string())?;
+    db.close().await;
+    for row in rows {
+        let plain = |text: &str| if text.is_empty() { "-".to_owned() } else { text.replace(char::is_control, " ") };
+        let at = jiff::Timestamp::from_millisecond(row.at).map(|at| format!("{at:.0}")).unwrap_or_default();
+        print(&[at, row.act, plain(&row.actor), plain(&row.subject), plain(&row.address)].join("\t"))?;
+    }
+    Ok(())
 }
 
 fn print(text: &str) -> Result<(), String> {

@@ -11,7 +11,7 @@ use app::ssr::auth::{self, Client};
 use app::ssr::config::Config;
 use app::ssr::{AppState, account};
 use axum::body::Body;
-use axum::extract::{FromRef, Request, State};
+use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -94,10 +94,25 @@ pub async fn limit_body(request: Request, next: Next) -> Result<Response, AppErr
     Ok(next.run(Request::from_parts(parts, Body::from(taken))).await)
 }
 
-/// How long a page may take before its visitor is told to try again.
-const PAGE_TIME: Duration = Duration::from_secs(15);
+/// How long an answer may take to begin.
+const ANSWER_TIME: Duration = Duration::from_secs(15);
 
-/// Sends strangers to the sign-in without rendering what they may not see, and lets no page keep its visitor waiting for ever.
+/// What waits for a model: it has time limits of its own.
+const WAITING: [&str; 2] = ["/api/chat", "/api/ai/agents/query"];
+
+/// Lets nobody wait for ever.
+pub async fn limit_time(path: Option<MatchedPath>, request: Request, next: Next) -> Result<Response, AppError> {
+    let path = path.as_ref().map_or("-", MatchedPath::as_str);
+    if WAITING.contains(&path) {
+        return Ok(next.run(request).await);
+    }
+    tokio::time::timeout(ANSWER_TIME, next.run(request)).await.map_err(|_| {
+        tracing::error!(path, "an answer took too long");
+        AppError::Unavailable
+    })
+}
+
+/// Sends strangers to the sign-in without rendering what they may not see.
 pub async fn pages(State(state): State<AppState>, request: Request, next: Next) -> Result<Response, AppError> {
     let path = request.uri().path();
     let private = path == "/account" || (path.starts_with("/chatgxy/") && !path.starts_with("/chatgxy/turns/"));
@@ -105,11 +120,7 @@ pub async fn pages(State(state): State<AppState>, request: Request, next: Next) 
     if private && parts.method.is_safe() && auth::current_user(&state, &parts).await?.is_none() {
         return Ok(Redirect::to("/login").into_response());
     }
-    let rendered = tokio::time::timeout(PAGE_TIME, next.run(Request::from_parts(parts, body))).await;
-    rendered.map_err(|_| {
-        tracing::error!("a page took too long");
-        AppError::Unavailable
-    })
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// How often one address, and one person, may ask. Cheap to clone.

@@ -7,6 +7,7 @@ mod assets;
 mod functions;
 mod guard;
 mod image;
+mod listen;
 mod log;
 mod metrics;
 pub mod rest;
@@ -15,7 +16,6 @@ mod sse;
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,17 @@ use app::ssr::config::Config;
 use app::ssr::db::Db;
 use app::ssr::engine::Engine;
 use axum::Router;
-use axum::serve::ListenerExt;
 use leptos::config::LeptosOptions;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// How long connections may stay open after the last turn has ended.
 const GOODBYE: Duration = Duration::from_secs(3);
+
+/// How long the head of a request may take.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a client may read nothing of what is sent to it.
+const UNREAD_TIME: Duration = Duration::from_secs(30);
 
 /// A server that is ready to listen.
 pub struct Server {
@@ -100,12 +104,16 @@ impl Server {
     /// # Errors
     /// A text for the operator.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), String> {
-        // Small pieces of an answer must not wait for each other.
-        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let closing = CancellationToken::new();
-        let service = self.router.into_make_service_with_connect_info::<SocketAddr>();
-        let serving = axum::serve(listener, service).with_graceful_shutdown(closing.clone().cancelled_owned());
-        let mut serving = tokio::spawn(serving.into_future());
+        let config = &self.state.config;
+        let limits = listen::Limits {
+            connections: config.connections,
+            an_address: config.connections_an_address,
+            proxies: config.trusted_proxies.clone(),
+            head: HEAD_TIME,
+            unread: UNREAD_TIME,
+        };
+        let mut serving = tokio::spawn(listen::serve(listener, self.router, limits, closing.clone()));
         let ended = tokio::select! {
             ended = &mut serving => Some(ended),
             () = shutdown => None,
@@ -121,9 +129,8 @@ impl Server {
         self.state.db.close().await;
         drop(self.lock);
         match ended {
-            Some(Ok(Err(error))) => Err(format!("cannot go on listening: {error}")),
             Some(Err(error)) => Err(format!("the server broke: {error}")),
-            Some(Ok(Ok(()))) | None => Ok(()),
+            Some(Ok(())) | None => Ok(()),
         }
     }
 }

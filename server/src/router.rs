@@ -35,6 +35,7 @@ pub fn router(state: &AppState) -> Router {
         .fallback(public_file_or_no_page)
         .method_not_allowed_fallback(rest::wrong_method)
         // The last one is the first to see a request.
+        .layer(middleware::from_fn(guard::limit_time))
         .layer(middleware::from_fn(functions::mend))
         .layer(middleware::from_fn(guard::limit_body))
         .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))

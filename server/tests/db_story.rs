@@ -8,8 +8,12 @@ use app::model::agent::AgentType;
 use app::model::event::{End, Interruption, TurnEvent};
 use app::model::ids::{ExchangeUuid, PromptId, TurnId, TurnRow, UserId};
 use app::model::turn::{Feedback, Prompt, Turn};
+use app::model::user::Scope;
+use app::ssr::db::audit::AuditRow;
+use app::ssr::db::keys::NewKey;
 use app::ssr::db::message::StoredMessage;
 use app::ssr::db::turns::{Begun, Lease, NewTurn, Sibling};
+use app::ssr::db::users::NewAccount;
 use app::ssr::db::writer::{EndWrite, Write, Writer, Written};
 use app::ssr::db::{Db, own_statements, statements};
 use common::{Engine, fresh_database};
@@ -19,7 +23,11 @@ use tokio::sync::oneshot;
 const ENGINES: [Engine; 2] = [Engine::Sqlite, Engine::Postgres];
 
 async fn user(db: &Db, email: &str) -> UserId {
-    db.insert_user(email, None, false, 1).await.unwrap().unwrap().id
+    db.insert_user(&account(email)).await.unwrap().unwrap().id
+}
+
+fn account(email: &str) -> NewAccount<'_> {
+    NewAccount { email, username: None, password_hash: None, admin: false, now: 1 }
 }
 
 fn lease(owner: &str, until: i64) -> Lease {
@@ -99,11 +107,14 @@ async fn every_statement_is_accepted_by_both_engines() {
 async fn accounts_sessions_and_keys_are_kept_and_end_at_once() {
     for engine in ENGINES {
         let (db, _keep) = fresh_database(engine).await;
-        let first = db.insert_user("a@x.org", Some("hash"), false, 1).await.unwrap().unwrap();
-        let second = db.insert_user("b@x.org", None, false, 2).await.unwrap().unwrap();
+        let first = db.insert_user(&NewAccount { password_hash: Some("hash"), ..account("a@x.org") }).await.unwrap().unwrap();
+        let second = db.insert_user(&NewAccount { username: Some("bee"), ..account("b@x.org") }).await.unwrap().unwrap();
         assert!(first.admin && !second.admin, "only the first account becomes administrator by itself");
-        assert_eq!(db.insert_user("a@x.org", None, false, 3).await.unwrap(), None, "an address is taken once");
-        assert!(db.insert_user("c@x.org", None, true, 3).await.unwrap().unwrap().admin);
+        assert_eq!((first.username.as_str(), second.username.as_str()), ("a", "bee"));
+        assert_eq!(db.insert_user(&account("a@x.org")).await.unwrap(), None, "an address is taken once");
+        let bee = NewAccount { username: Some("bee"), ..account("d@x.org") };
+        assert_eq!(db.insert_user(&bee).await.unwrap(), None, "a username is taken once");
+        assert!(db.insert_user(&NewAccount { admin: true, ..account("c@x.org") }).await.unwrap().unwrap().admin);
         assert_eq!(db.users().await.unwrap().len(), 3);
         let account = db.account_by_email("a@x.org").await.unwrap().unwrap();
         assert_eq!((account.user(), account.password_hash.as_deref()), (first.clone(), Some("hash")));
@@ -120,22 +131,44 @@ async fn accounts_sessions_and_keys_are_kept_and_end_at_once() {
         assert_eq!(db.session("h1", 150).await.unwrap().unwrap().seen_at, 60);
         db.delete_expired_sessions(120).await.unwrap();
         assert!(db.session("h2", 50).await.unwrap().is_none());
-        db.delete_session("h1").await.unwrap();
+        assert_eq!(db.delete_session("h1").await.unwrap().as_deref(), Some("a@x.org"));
+        assert_eq!(db.delete_session("h1").await.unwrap(), None);
         assert!(db.session("h1", 50).await.unwrap().is_none());
         db.insert_session("h3", first.id, 10, 100).await.unwrap();
         db.set_password(first.id, "third").await.unwrap();
         assert!(db.session("h3", 50).await.unwrap().is_none());
 
-        let key = db.insert_key(first.id, "laptop", "chatgxy_abc", "kh", 5).await.unwrap();
+        let new = NewKey { user: first.id, name: "laptop", prefix: "chatgxy_abc", hash: "kh", scope: Scope::Admin, now: 5 };
+        let key = db.insert_key(&new).await.unwrap();
         let owner = db.key_owner("kh").await.unwrap().unwrap();
         assert_eq!((owner.key_id, owner.user(), owner.used_at), (key, first.clone(), None));
         db.touch_key(key, 9).await.unwrap();
         assert_eq!(db.keys(first.id).await.unwrap()[0].used_at, Some(9));
-        assert!(!db.delete_key(second.id, key).await.unwrap(), "not by someone else");
-        assert!(db.delete_key(first.id, key).await.unwrap());
+        assert_eq!(db.delete_key(second.id, key).await.unwrap(), None, "not by someone else");
+        assert_eq!(db.delete_key(first.id, key).await.unwrap().as_deref(), Some("chatgxy_abc"));
         assert!(db.key_owner("kh").await.unwrap().is_none());
-        db.insert_key(first.id, "laptop", "chatgxy_abc", "kh", 5).await.unwrap();
-        assert_eq!(db.delete_keys_by_prefix("chatgxy_abc").await.unwrap(), 1);
+        db.insert_key(&NewKey { scope: Scope::Read, ..new }).await.unwrap();
+        let narrow = db.key_owner("kh").await.unwrap().unwrap();
+        assert_eq!((narrow.scope(), narrow.user().admin), (Scope::Read, false), "an administrator only with the scope admin");
+        assert_eq!(db.delete_keys_by_prefix("chatgxy_abc").await.unwrap(), ["chatgxy_abc"]);
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_kept_in_order_and_frequent_acts_once() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let row = |at, act: &str| AuditRow { at, act: act.into(), actor: "a@x.org".into(), subject: "k".into(), address: "::1".into() };
+        db.insert_audit(&row(10, "signed-in"), None).await.unwrap();
+        db.insert_audit(&row(20, "signed-in"), None).await.unwrap();
+        db.insert_audit(&row(30, "key-used"), Some(25)).await.unwrap();
+        db.insert_audit(&row(40, "key-used"), Some(25)).await.unwrap();
+        db.insert_audit(&row(50, "key-used"), Some(35)).await.unwrap();
+        let times = async |limit| db.audit(limit).await.unwrap().iter().map(|row| row.at).collect::<Vec<_>>();
+        assert_eq!(times(10).await, [50, 30, 20, 10]);
+        assert_eq!(db.audit(1).await.unwrap(), [row(50, "key-used")]);
+        db.delete_old_audit(30).await.unwrap();
+        assert_eq!(times(10).await, [50, 30]);
     }
 }
 
@@ -216,8 +249,8 @@ async fn nobody_reads_or_changes_what_is_someone_elses() {
         assert!(matches!(db.begin_sibling(&retry(other, &turn.id, 1)).await.unwrap(), Begun::NotFound));
         assert!(db.shown_turn(other, &uuid, None).await.unwrap().is_none());
         assert!(db.shown_turn(other, &uuid, Some("p1")).await.unwrap().is_none());
-        assert!(db.lines(other, "chat").await.unwrap().is_empty());
-        assert!(db.history_lines(other, None, 50).await.unwrap().is_empty());
+        assert_eq!(db.lines(other, "chat").await.unwrap().lines().unwrap(), []);
+        assert_eq!(db.history_lines(other, None, 50).await.unwrap().history_lines().unwrap(), []);
         assert!(!db.set_feedback(other, &turn.id, Some(&Feedback { good: true, reason: None })).await.unwrap());
         assert!(!db.delete_exchange(other, &uuid, 5).await.unwrap());
         assert!(db.clear_history(other, 5).await.unwrap().is_empty());
@@ -265,7 +298,7 @@ async fn another_answer_or_a_changed_question_makes_a_branch_and_loses_nothing()
         }
         let shown = async || {
             let lines = db.lines(me, "chat").await.unwrap();
-            lines.into_iter().map(|line| line.uuid).collect::<Vec<_>>()
+            lines.lines().unwrap().into_iter().map(|line| line.uuid.to_owned()).collect::<Vec<_>>()
         };
         let changed = Sibling { text: Some("What else?".into()), latest_only: false, ..retry(me, &turns[1].id, 9_000) };
         let Begun::New(mut branch, exchange) = db.begin_sibling(&changed).await.unwrap() else { panic!("not begun") };
@@ -298,13 +331,19 @@ async fn the_history_for_programs_goes_on_where_it_left_off() {
         for number in 0..5 {
             begin(&db, &question(me, &format!("chat{number}"), "p", 1_000)).await;
         }
-        let all = db.history_lines(me, None, 50).await.unwrap();
-        let ids = |lines: &[app::ssr::db::lines::HistoryLine]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
+        let joined = db.history_lines(me, None, 50).await.unwrap();
+        let all = joined.history_lines().unwrap();
+        let ids = |lines: &[app::ssr::db::lines::HistoryLine<'_>]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
         assert_eq!(ids(&all).len(), 5);
+        assert!(all.iter().all(|line| line.title == "Why?" && line.turn_count == 1), "{all:?}");
         let third =
             app::model::exchange::HistoryCursor { updated_at: all[2].updated_at, id: app::model::ids::ExchangeId(all[2].exchange_id) };
-        assert_eq!(ids(&db.history_lines(me, Some(third), 50).await.unwrap()), ids(&all)[3..], "equal times are told apart");
-        assert_eq!(ids(&db.history_lines(me, None, 2).await.unwrap()), ids(&all)[..2]);
+        assert_eq!(
+            ids(&db.history_lines(me, Some(third), 50).await.unwrap().history_lines().unwrap()),
+            ids(&all)[3..],
+            "equal times are told apart"
+        );
+        assert_eq!(ids(&db.history_lines(me, None, 2).await.unwrap().history_lines().unwrap()), ids(&all)[..2]);
     }
 }
 

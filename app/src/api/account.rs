@@ -4,7 +4,7 @@ use leptos::server;
 use serde::{Deserialize, Serialize};
 
 use crate::model::error::AppError;
-use crate::model::user::{ApiKey, Password, User};
+use crate::model::user::{ApiKey, Password, Scope, User};
 
 /// What the account page shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub async fn logout() -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
         if let Some(session) = web::session() {
-            web::state().accounts.sign_out(&session).await?;
+            web::state().accounts.sign_out(web::client().ip, &session).await?;
         }
         web::set_session(None);
         leptos_axum::redirect("/login");
@@ -90,8 +90,9 @@ pub async fn logout() -> Result<(), AppError> {
 pub async fn change_password(current: Password, new: Password) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
-        let (state, user) = web::signed_in().await?;
-        let session = state.accounts.change_password(&user, current, new).await?;
+        let ip = web::client().ip;
+        let (state, user) = web::account_owner().await?;
+        let session = state.accounts.change_password(ip, &user, current, new).await?;
         web::set_session(Some(&session));
         web::send_forms_to("/account?changed=1");
         Ok(())
@@ -104,7 +105,7 @@ pub async fn change_password(current: Password, new: Password) -> Result<(), App
 pub async fn account() -> Result<AccountView, AppError> {
     use crate::ssr::web;
     web::answer(async {
-        let (state, user) = web::signed_in().await?;
+        let (state, user) = web::account_owner().await?;
         let model = state.engine.registry().model();
         let registration_open = state.accounts.registration_open();
         let model = ModelStatus { name: model.name().to_owned(), demo: model.is_demo(), registration_open };
@@ -113,13 +114,15 @@ pub async fn account() -> Result<AccountView, AppError> {
     .await
 }
 
-/// Makes an API key.
+/// Makes an API key; one for chatting, when its scope is not said.
 #[server(prefix = "/api/fn", endpoint = "account/create-key", output = crate::api::Answer)]
-pub async fn create_key(name: String) -> Result<CreatedKey, AppError> {
+pub async fn create_key(name: String, #[server(default)] scope: Option<Scope>) -> Result<CreatedKey, AppError> {
+    use crate::ssr::audit::Actor;
     use crate::ssr::web;
     web::answer(async {
-        let (state, user) = web::signed_in().await?;
-        let made = state.accounts.create_key(&user, &name).await?;
+        let ip = web::client().ip;
+        let (state, user) = web::account_owner().await?;
+        let made = state.accounts.create_key(&Actor::person(&user.email, ip), &user, &name, scope.unwrap_or(Scope::Chat)).await?;
         Ok(CreatedKey { key: made.key, secret: made.secret.expose().to_owned() })
     })
     .await
@@ -130,8 +133,9 @@ pub async fn create_key(name: String) -> Result<CreatedKey, AppError> {
 pub async fn revoke_key(id: i64) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
-        let (state, user) = web::signed_in().await?;
-        state.accounts.revoke_key(&user, id).await?;
+        let ip = web::client().ip;
+        let (state, user) = web::account_owner().await?;
+        state.accounts.revoke_key(ip, &user, id).await?;
         web::send_forms_to("/account");
         Ok(())
     })

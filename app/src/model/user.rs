@@ -16,6 +16,40 @@ pub struct User {
     pub email: String,
     /// May see and change other accounts.
     pub admin: bool,
+    /// What programs call the person; pages do not need it.
+    #[serde(skip)]
+    pub username: String,
+}
+
+/// How much an API key may do of what its owner may. Each includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Only read.
+    Read,
+    /// Ask, stop, judge and delete as well.
+    Chat,
+    /// All: make keys and, for an administrator, see and make accounts.
+    Admin,
+}
+
+impl Scope {
+    /// The narrowest first.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Chat, Self::Admin];
+
+    /// As it is stored and sent.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Chat => "chat",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// From [`Scope::name`].
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
 }
 
 /// An API key as it can be shown again: never the secret.
@@ -27,6 +61,8 @@ pub struct ApiKey {
     pub name: String,
     /// The first characters of the secret, enough to tell keys apart.
     pub prefix: String,
+    /// What it may do.
+    pub scope: Scope,
     /// When it was made.
     pub created_at: Millis,
     /// When it last signed a request, if ever; exact to the minute.

@@ -14,17 +14,21 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tokio::sync::Semaphore;
 
+use super::audit::{self, Act, Actor};
 use super::auth::{self, Token};
 use super::clock;
 use super::config::Registration;
-use super::db::{Db, storable};
+use super::db::users::NewAccount;
+use super::db::{Db, keys, storable};
 use crate::model::error::AppError;
-use crate::model::user::{ApiKey, Password, User};
+use crate::model::user::{ApiKey, Password, Scope, User};
 
 /// Passwords hashed at once.
 const HASHING: usize = 2;
 /// Longest email, in bytes.
 const EMAIL_MAX: usize = 254;
+/// Longest username, in bytes.
+const USERNAME_MAX: usize = 255;
 /// Longest name of a key, in characters.
 const KEY_NAME_CHARS: usize = 100;
 /// Most keys of one person.
@@ -48,6 +52,8 @@ struct Guard {
     hashing: Arc<Semaphore>,
     by_email: DefaultKeyedRateLimiter<String>,
     by_address: DefaultKeyedRateLimiter<IpAddr>,
+    /// Who came through a proxy, from where, and is in the audit log already.
+    noted: DefaultKeyedRateLimiter<(IpAddr, i64)>,
 }
 
 /// A browser that has just signed in.
@@ -57,6 +63,19 @@ pub struct SignedIn {
     pub user: User,
     /// The secret for the browser's cookie.
     pub session: Token,
+}
+
+/// An account that the operator, or an administrator, makes.
+#[derive(Debug)]
+pub struct NewUser {
+    /// What the person signs in with.
+    pub email: String,
+    /// What programs call the person.
+    pub username: Option<String>,
+    /// The first password.
+    pub password: Password,
+    /// May see and change other accounts.
+    pub admin: bool,
 }
 
 /// A key that has just been made; the secret is shown this once.
@@ -75,6 +94,7 @@ impl Accounts {
             hashing: Arc::new(Semaphore::new(HASHING)),
             by_email: RateLimiter::keyed(quota(10, Duration::from_secs(30))),
             by_address: RateLimiter::keyed(quota(60, Duration::from_secs(1))),
+            noted: RateLimiter::keyed(quota(1, Duration::from_mins(10))),
         };
         Self { db, registration, guard: Arc::new(guard) }
     }
@@ -90,17 +110,33 @@ impl Accounts {
             return Err(AppError::Forbidden { reason: "Registration is closed. Ask the operator of this server for an account.".into() });
         }
         self.guard.admit_address(from)?;
-        let user = self.add(address, password, false).await?;
+        let user = self.make(address, None, password, false).await?;
+        self.record(Act::Registered, &Actor::person(&user.email, from), "").await?;
         let session = auth::start_session(&self.db, &user).await?;
         Ok(SignedIn { user, session })
     }
 
     /// Makes an account; the operator's way, which works when registration is closed. The first account is an administrator.
-    pub async fn add(&self, address: &str, password: Password, admin: bool) -> Result<User, AppError> {
-        let address = checked_email(address)?;
+    pub async fn add(&self, by: &Actor, new: NewUser) -> Result<User, AppError> {
+        let username = new.username.as_deref().map(checked_username).transpose()?;
+        let user = self.make(&new.email, username.as_deref(), new.password, new.admin).await?;
+        self.record(Act::AccountMade, by, &user.email).await?;
+        Ok(user)
+    }
+
+    async fn make(&self, address: &str, username: Option<&str>, password: Password, admin: bool) -> Result<User, AppError> {
+        let email = checked_email(address)?;
         let hash = self.hash(checked_password(password, "password")?).await?;
-        let made = self.db.insert_user(&address, Some(&hash), admin, clock::now()).await?;
-        made.ok_or_else(|| AppError::Conflict { reason: "There is an account with this email already. Sign in instead.".into() })
+        let new = NewAccount { email: &email, username, password_hash: Some(&hash), admin, now: clock::now() };
+        let reason = match username {
+            Some(_) => "There is an account with this email or username already.",
+            None => "There is an account with this email already. Sign in instead.",
+        };
+        self.db.insert_user(&new).await?.ok_or_else(|| AppError::Conflict { reason: reason.into() })
+    }
+
+    async fn record(&self, act: Act, by: &Actor, subject: &str) -> Result<(), AppError> {
+        audit::record(&self.db, act, by, subject).await
     }
 
     /// Signs a browser in, with a new session; the one it had before (`old`) ends.
@@ -111,28 +147,36 @@ impl Accounts {
         let account = self.db.account_by_email(&address).await?;
         let hash = account.as_ref().and_then(|account| account.password_hash.clone());
         let right = self.verify(password, hash.clone()).await?;
-        let Some(account) = account.filter(|_| right) else { return Err(wrong_credentials()) };
+        let Some(account) = account.as_ref().filter(|_| right) else {
+            let subject = account.map(|account| account.user().email).unwrap_or_default();
+            self.record(Act::SignInFailed, &Actor::nobody(from), &subject).await?;
+            return Err(wrong_credentials());
+        };
         let user = account.user();
         let session = auth::start_session(&self.db, &user).await?;
         // The password may have been changed while it was being checked: then this session must not outlive the others.
         let now = self.db.account_by_id(user.id).await?;
         if now.and_then(|account| account.password_hash) != hash {
-            self.sign_out(&session).await?;
+            self.db.delete_session(&session.hash()).await?;
             return Err(wrong_credentials());
         }
         if let Some(old) = old {
-            self.sign_out(old).await?;
+            self.db.delete_session(&old.hash()).await?;
         }
+        self.record(Act::SignedIn, &Actor::person(&user.email, from), "").await?;
         Ok(SignedIn { user, session })
     }
 
     /// Ends a session, at once.
-    pub async fn sign_out(&self, session: &Token) -> Result<(), AppError> {
-        self.db.delete_session(&session.hash()).await
+    pub async fn sign_out(&self, from: IpAddr, session: &Token) -> Result<(), AppError> {
+        match self.db.delete_session(&session.hash()).await? {
+            Some(email) => self.record(Act::SignedOut, &Actor::person(&email, from), "").await,
+            None => Ok(()),
+        }
     }
 
     /// Replaces the password. Every session of the person ends at once, on every device; the browser that asked gets a new one.
-    pub async fn change_password(&self, user: &User, current: Password, new: Password) -> Result<Token, AppError> {
+    pub async fn change_password(&self, from: IpAddr, user: &User, current: Password, new: Password) -> Result<Token, AppError> {
         self.guard.admit_email(&user.email)?;
         let new = checked_password(new, "new")?;
         let account = self.db.account_by_id(user.id).await?.ok_or(AppError::NotSignedIn)?;
@@ -141,6 +185,7 @@ impl Accounts {
         }
         let hash = self.hash(new).await?;
         self.db.set_password(user.id, &hash).await?;
+        self.record(Act::PasswordChanged, &Actor::person(&user.email, from), "").await?;
         auth::start_session(&self.db, user).await
     }
 
@@ -149,8 +194,8 @@ impl Accounts {
         self.db.keys(user.id).await
     }
 
-    /// Makes a key.
-    pub async fn create_key(&self, user: &User, name: &str) -> Result<NewKey, AppError> {
+    /// Makes a key for a person.
+    pub async fn create_key(&self, by: &Actor, user: &User, name: &str, scope: Scope) -> Result<NewKey, AppError> {
         let name = storable(name.trim()).into_owned();
         if name.is_empty() || name.chars().count() > KEY_NAME_CHARS {
             return Err(AppError::invalid("name", format!("Give the key a name of 1 to {KEY_NAME_CHARS} characters.")));
@@ -160,25 +205,46 @@ impl Accounts {
         }
         let (secret, created_at) = (Token::random(KEY_PREFIX), clock::now());
         let prefix = key_prefix(secret.expose()).to_owned();
-        let id = self.db.insert_key(user.id, &name, &prefix, &secret.hash(), created_at).await?;
-        Ok(NewKey { key: ApiKey { id, name, prefix, created_at, used_at: None }, secret })
+        let hash = secret.hash();
+        let new = keys::NewKey { user: user.id, name: &name, prefix: &prefix, hash: &hash, scope, now: created_at };
+        let id = self.db.insert_key(&new).await?;
+        self.record(Act::KeyMade, by, &format!("{prefix} ({}) for {}", scope.name(), user.email)).await?;
+        Ok(NewKey { key: ApiKey { id, name, prefix, scope, created_at, used_at: None }, secret })
     }
 
     /// Revokes a key, at once.
-    pub async fn revoke_key(&self, user: &User, key: i64) -> Result<(), AppError> {
-        if self.db.delete_key(user.id, key).await? { Ok(()) } else { Err(AppError::not_found("The key")) }
+    pub async fn revoke_key(&self, from: IpAddr, user: &User, key: i64) -> Result<(), AppError> {
+        let prefix = self.db.delete_key(user.id, key).await?.ok_or_else(|| AppError::not_found("The key"))?;
+        self.record(Act::KeyRevoked, &Actor::person(&user.email, from), &prefix).await
+    }
+
+    /// Revokes the keys that begin so; the operator's way. Gives how many.
+    pub async fn revoke_keys(&self, beginning: &str) -> Result<usize, AppError> {
+        let gone = self.db.delete_keys_by_prefix(key_prefix(beginning)).await?;
+        for prefix in &gone {
+            self.record(Act::KeyRevoked, &Actor::command_line(), prefix).await?;
+        }
+        Ok(gone.len())
     }
 
     /// The account of a person that a trusted proxy vouches for; made when it is the first time.
-    pub async fn of_proxy(&self, address: &str) -> Result<User, AppError> {
-        if let Some(account) = self.db.account_by_email(address).await? {
-            return Ok(account.user());
+    pub async fn of_proxy(&self, from: IpAddr, address: &str) -> Result<User, AppError> {
+        let user = match self.db.account_by_email(address).await? {
+            Some(account) => account.user(),
+            None => {
+                let new = NewAccount { email: address, username: None, password_hash: None, admin: false, now: clock::now() };
+                match self.db.insert_user(&new).await? {
+                    Some(user) => user,
+                    // Two first requests at once: the other one made it.
+                    None => self.db.account_by_email(address).await?.ok_or(AppError::Unavailable)?.user(),
+                }
+            }
+        };
+        // Asked of the throttle first: not every request of the day needs a look into the store.
+        if self.guard.noted.check_key(&(from, user.id.0)).is_ok() {
+            self.record(Act::CameByProxy, &Actor::person(&user.email, from), "").await?;
         }
-        if let Some(user) = self.db.insert_user(address, None, false, clock::now()).await? {
-            return Ok(user);
-        }
-        // Two first requests at once: the other one made it.
-        Ok(self.db.account_by_email(address).await?.ok_or(AppError::Unavailable)?.user())
+        Ok(user)
     }
 
     async fn hash(&self, password: Password) -> Result<String, AppError> {
@@ -262,6 +328,14 @@ fn checked_email(text: &str) -> Result<String, AppError> {
         .ok_or_else(|| AppError::invalid("email", format!("Write an email address like name@example.org, {EMAIL_MAX} characters at most.")))
 }
 
+/// Names as the original allows them.
+fn checked_username(text: &str) -> Result<String, AppError> {
+    let name = text.trim().to_lowercase();
+    let fits = (1..=USERNAME_MAX).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let allowed = format!("A username has 1 to {USERNAME_MAX} letters a to z, digits, dots, dashes and underscores.");
+    if fits { Ok(name) } else { Err(AppError::invalid("username", allowed)) }
+}
+
 fn checked_password(password: Password, field: &str) -> Result<Password, AppError> {
     if Password::CHARS.contains(&password.expose().chars().count()) {
         return Ok(password);
@@ -296,6 +370,14 @@ mod tests {
         let long = format!("{}@example.org", "a".repeat(EMAIL_MAX));
         for bad in ["", "ada", "@example.org", "ada@", "a b@example.org", "ada@example.org\0", "ada@.org", "ada@example.", &long] {
             assert_eq!(email(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_username_is_lower_case_and_plain() {
+        assert_eq!(checked_username(" Ada.L-1_x "), Ok("ada.l-1_x".into()));
+        for bad in ["", "a b", "é", "a/b", &"a".repeat(USERNAME_MAX + 1)] {
+            assert!(checked_username(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -1,13 +1,15 @@
 //! Who calls. One function for pages, server functions, REST and streams: [`current_user`].
 //!
 //! In this order: an API key (a wrong one is refused even beside a good cookie), the header of a trusted proxy, the session cookie.
+//! A key may do no more than its scope; with the scope `admin` an administrator's key acts for others by the header `run-as`.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, FromRef, FromRequestParts};
+use axum::extract::{ConnectInfo, FromRef, FromRequestParts, Query};
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
@@ -17,11 +19,12 @@ use cookie::{Cookie, SameSite};
 use sha2::{Digest, Sha256};
 
 use super::account::{self, Accounts};
+use super::audit::{self, Act, Actor};
 use super::config::Config;
 use super::db::Db;
 use crate::model::error::AppError;
-use crate::model::ids::Millis;
-use crate::model::user::User;
+use crate::model::ids::{Millis, UserId};
+use crate::model::user::{Scope, User};
 use crate::ssr::clock;
 
 /// A session ends when it was not used for this long.
@@ -34,6 +37,8 @@ const TOUCH: Millis = 60 * 1000;
 const COOKIE_DAYS: i64 = 400;
 /// The header that carries an API key.
 const API_KEY: &str = "x-api-key";
+/// The header by which an administrator's key acts for another person, by the number of the account.
+const RUN_AS: &str = "run-as";
 
 /// The secret of a signed-in browser, or of an API key. Only its hash is stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -141,41 +146,85 @@ fn forwarded_for(config: &Config, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     nearest
 }
 
+/// Who calls, and how much of what that person may do.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The person; an administrator only if the key allows it.
+    pub user: User,
+    /// The key's scope; everything for a browser.
+    pub scope: Scope,
+}
+
 /// Who calls; `None` for a browser that is not signed in.
 ///
 /// # Errors
-/// [`AppError::NotSignedIn`] for a key or a proxy's header that names nobody.
+/// [`AppError::NotSignedIn`] for a key or a proxy's header that names nobody, [`AppError::Forbidden`] for a key that may not do that.
+pub async fn caller<S>(state: &S, parts: &Parts) -> Result<Option<Caller>, AppError>
+where
+    Db: FromRef<S>,
+    Arc<Config>: FromRef<S>,
+    Accounts: FromRef<S>,
+{
+    let (db, config) = (Db::from_ref(state), Arc::<Config>::from_ref(state));
+    let client = Client::of(&config, parts);
+    if let Some(key) = key_of(&config, parts) {
+        return of_key(&db, &key?, client, parts).await.map(Some);
+    }
+    let whole = |user| Caller { user, scope: Scope::Admin };
+    let named = config.proxy_user_header.as_ref().filter(|_| client.by_proxy).and_then(|name| parts.headers.get(name));
+    if let Some(email) = named {
+        let email = email.to_str().ok().and_then(account::email).ok_or(AppError::NotSignedIn)?;
+        return Accounts::from_ref(state).of_proxy(client.ip, &email).await.map(|user| Some(whole(user)));
+    }
+    match client.session(&parts.headers) {
+        Some(session) => Ok(user_of_session(&db, &session).await?.map(whole)),
+        None => Ok(None),
+    }
+}
+
+/// The person who calls, see [`caller`].
 pub async fn current_user<S>(state: &S, parts: &Parts) -> Result<Option<User>, AppError>
 where
     Db: FromRef<S>,
     Arc<Config>: FromRef<S>,
     Accounts: FromRef<S>,
 {
-    let db = Db::from_ref(state);
-    if let Some(key) = parts.headers.get(API_KEY) {
-        let key = key.to_str().map_err(|_| AppError::NotSignedIn)?;
-        return user_of_key(&db, key).await.map(Some);
-    }
-    let config = Arc::<Config>::from_ref(state);
-    let client = Client::of(&config, parts);
-    let named = config.proxy_user_header.as_ref().filter(|_| client.by_proxy).and_then(|name| parts.headers.get(name));
-    if let Some(email) = named {
-        let email = email.to_str().ok().and_then(account::email).ok_or(AppError::NotSignedIn)?;
-        return Accounts::from_ref(state).of_proxy(&email).await.map(Some);
-    }
-    match client.session(&parts.headers) {
-        Some(session) => user_of_session(&db, &session).await,
-        None => Ok(None),
-    }
+    Ok(caller(state, parts).await?.map(|caller| caller.user))
 }
 
-async fn user_of_key(db: &Db, key: &str) -> Result<User, AppError> {
+/// The key of a request. In the query only where the operator allows it, as addresses end in logs.
+fn key_of<'a>(config: &Config, parts: &'a Parts) -> Option<Result<Cow<'a, str>, AppError>> {
+    if let Some(key) = parts.headers.get(API_KEY) {
+        return Some(key.to_str().map(Cow::Borrowed).map_err(|_| AppError::NotSignedIn));
+    }
+    if !config.key_in_query {
+        return None;
+    }
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).ok()?;
+    pairs.into_iter().find(|(name, _)| name == "key").map(|(_, key)| Ok(Cow::Owned(key)))
+}
+
+async fn of_key(db: &Db, key: &str, client: Client, parts: &Parts) -> Result<Caller, AppError> {
     let owner = db.key_owner(&hash(key)).await?.ok_or(AppError::NotSignedIn)?;
-    let now = clock::now();
+    let (mut user, scope, now) = (owner.user(), owner.scope(), clock::now());
     if owner.used_at.is_none_or(|used_at| now - used_at >= TOUCH) {
+        audit::record(db, Act::KeyUsed, &Actor::person(&user.email, client.ip), &owner.prefix).await?;
         db.touch_key(owner.key_id, now).await?;
     }
-    Ok(owner.user())
+    if scope == Scope::Read && !parts.method.is_safe() {
+        return Err(AppError::Forbidden { reason: "This key may only read. Use one with the scope chat.".into() });
+    }
+    if let Some(other) = parts.headers.get(RUN_AS) {
+        if !user.admin {
+            return Err(AppError::Forbidden { reason: "Only an administrator's key with the scope admin may act for others.".into() });
+        }
+        let nobody = || AppError::invalid(RUN_AS, "The header run-as must be the number of an account.");
+        let id = other.to_str().ok().and_then(|id| id.parse().ok()).ok_or_else(nobody)?;
+        let other = db.account_by_id(UserId(id)).await?.ok_or_else(nobody)?.user();
+        audit::record(db, Act::ActedAs, &Actor::person(&user.email, client.ip), &other.email).await?;
+        user = other;
+    }
+    Ok(Caller { user, scope })
 }
 
 async fn user_of_session(db: &Db, session: &Token) -> Result<Option<User>, AppError> {
@@ -209,6 +258,34 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         current_user(state, parts).await?.map(Self).ok_or(AppError::NotSignedIn)
+    }
+}
+
+/// The signed-in person with the right to change the account itself: a browser, or a key with the scope `admin`.
+#[derive(Clone, Debug)]
+pub struct AccountOwner(pub User);
+
+impl AccountOwner {
+    /// Refuses a narrower key.
+    pub fn of(caller: Caller) -> Result<Self, AppError> {
+        if caller.scope == Scope::Admin {
+            return Ok(Self(caller.user));
+        }
+        Err(AppError::Forbidden { reason: "This key may not change accounts or keys. Use one with the scope admin, or a browser.".into() })
+    }
+}
+
+impl<S> FromRequestParts<S> for AccountOwner
+where
+    S: Send + Sync,
+    Db: FromRef<S>,
+    Arc<Config>: FromRef<S>,
+    Accounts: FromRef<S>,
+{
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        Self::of(caller(state, parts).await?.ok_or(AppError::NotSignedIn)?)
     }
 }
 

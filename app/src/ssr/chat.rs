@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::clock;
 use super::db::Db;
-use super::db::lines::{HistoryLine, Line};
+use super::db::lines::{Joined, Line};
 use super::db::message::StoredMessage;
 use super::db::storable;
 use super::engine::{Engine, Question};
@@ -178,16 +178,16 @@ pub async fn conversation(db: &Db, engine: &Engine, user: UserId, name: &str, be
     Ok(Conversation { summary, turns: views, earlier })
 }
 
-/// All turns of a conversation, for programs; live ones with every word so far.
-pub async fn lines(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Vec<Line>, AppError> {
-    let mut lines = db.lines(user, name).await?;
+/// The turns of a conversation for programs, oldest first, from what the store gave of it; a live one as far as it is now.
+pub async fn lines<'a>(engine: &Engine, user: UserId, joined: &'a Joined) -> Result<Vec<Line<'a>>, AppError> {
+    let mut lines = joined.lines()?;
     if lines.is_empty() {
         return Err(AppError::no_exchange());
     }
-    for line in lines.iter_mut().filter(|line| matches!(line.state.as_str(), "running" | "paused")) {
-        let turn = engine.current(user, &turn_id(&line.uuid)?).await?;
-        line.message = StoredMessage::of(&turn, Map::new()).to_json();
-        turn.state_name().clone_into(&mut line.state);
+    for line in lines.iter_mut().filter(|line| matches!(line.state, "running" | "paused")) {
+        let turn = engine.current(user, &turn_id(line.uuid)?).await?;
+        line.message = StoredMessage::of(&turn, Map::new()).to_json().into();
+        line.state = turn.state_name();
     }
     Ok(lines)
 }
@@ -199,7 +199,7 @@ pub async fn history(db: &Db, user: UserId, before: Option<HistoryCursor>) -> Re
 
 /// The general conversations with less recent activity than `before` (a name or number; none: all), each with its first turn, for
 /// programs.
-pub async fn history_lines(db: &Db, user: UserId, before: Option<&str>, limit: usize) -> Result<Vec<HistoryLine>, AppError> {
+pub async fn history_lines(db: &Db, user: UserId, before: Option<&str>, limit: usize) -> Result<Joined, AppError> {
     let before = match before {
         Some(name) => {
             let summary = exchange(db, user, name).await?;

@@ -33,11 +33,14 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_PUBLIC_URL", "the address people use, for example https://chat.example.org, without a path"),
     ("CHATGXY_TRUSTED_PROXIES", "addresses or ranges with commas between, for example 10.0.0.5,192.168.0.0/16"),
     ("CHATGXY_PROXY_USER_HEADER", "the name of a header, with CHATGXY_TRUSTED_PROXIES"),
+    ("CHATGXY_KEY_IN_QUERY", "0 or 1"),
     ("CHATGXY_CONTEXT_TOKENS", "a number from 1000 to 2000000"),
     ("CHATGXY_AGENTS", "a YAML file"),
     ("CHATGXY_TURNS_AT_ONCE", "a number from 1 to 1000000"),
     ("CHATGXY_TOKENS_A_DAY", "a number from 1 to 1000000000000"),
     ("CHATGXY_REQUESTS_A_MINUTE", "a number from 1 to 100000000"),
+    ("CHATGXY_CONNECTIONS", "a number from 1 to 1000000"),
+    ("CHATGXY_CONNECTIONS_AN_ADDRESS", "a number from 1 to 1000000"),
     ("CHATGXY_LEASE_S", "seconds, 1 to 3600"),
     ("CHATGXY_DRAIN_S", "seconds, 0 to 600"),
 ];
@@ -66,6 +69,9 @@ pub struct Config {
     /// The header by which a trusted proxy signs people in by their email (`CHATGXY_PROXY_USER_HEADER`, default off). The proxy
     /// must remove it from what clients send.
     pub proxy_user_header: Option<HeaderName>,
+    /// Whether a key may come as `?key=` too, for clients that know no other way (`CHATGXY_KEY_IN_QUERY=1`, default 0): addresses
+    /// end in logs and histories.
+    pub key_in_query: bool,
     /// About how many tokens of a conversation a model is shown (`CHATGXY_CONTEXT_TOKENS`, default 16000).
     pub context_tokens: usize,
     /// What was chosen for single agents (`CHATGXY_AGENTS`, a YAML file, see [`super::agents::settings`]).
@@ -74,6 +80,10 @@ pub struct Config {
     pub caps: Caps,
     /// Requests that one person, by session or key, may make (`CHATGXY_REQUESTS_A_MINUTE`, default 600); one address three times that.
     pub requests_a_minute: u32,
+    /// Connections at once (`CHATGXY_CONNECTIONS`, default 4096).
+    pub connections: usize,
+    /// Connections at once from one address that is no trusted proxy's (`CHATGXY_CONNECTIONS_AN_ADDRESS`, default 256).
+    pub connections_an_address: usize,
     /// When turns count as lost (`CHATGXY_LEASE_S`, default 30), and how long a shutdown waits for answers (`CHATGXY_DRAIN_S`,
     /// default 5).
     pub times: Times,
@@ -146,6 +156,7 @@ impl Config {
         let public_url = read.value("CHATGXY_PUBLIC_URL", public_url);
         let trusted_proxies = read.value("CHATGXY_TRUSTED_PROXIES", ranges).unwrap_or_default();
         let proxy_user_header = read.value("CHATGXY_PROXY_USER_HEADER", |text| text.parse().ok());
+        let key_in_query = read.number("CHATGXY_KEY_IN_QUERY", 0, 1) == Some(1);
         let context_tokens = read.number("CHATGXY_CONTEXT_TOKENS", 1_000, 2_000_000).unwrap_or(16_000);
         let count = |number: Option<u64>, default: i64| number.map_or(default, |number| i64::try_from(number).unwrap_or(i64::MAX));
         let caps = Caps {
@@ -153,6 +164,8 @@ impl Config {
             tokens_a_day: count(read.number("CHATGXY_TOKENS_A_DAY", 1, 1_000_000_000_000), 2_000_000),
         };
         let requests_a_minute = read.number("CHATGXY_REQUESTS_A_MINUTE", 1, 100_000_000).unwrap_or(600);
+        let connections = read.number("CHATGXY_CONNECTIONS", 1, 1_000_000).unwrap_or(4_096);
+        let connections_an_address = read.number("CHATGXY_CONNECTIONS_AN_ADDRESS", 1, 1_000_000).unwrap_or(256);
         let lease = read.number("CHATGXY_LEASE_S", 1, 3_600).map_or(Times::default().lease, Duration::from_secs);
         let drain = read.number("CHATGXY_DRAIN_S", 0, 600).map_or(Times::default().drain, Duration::from_secs);
         if vars.contains_key("CHATGXY_PROXY_USER_HEADER") && !vars.contains_key("CHATGXY_TRUSTED_PROXIES") {
@@ -175,10 +188,13 @@ impl Config {
             public_url,
             trusted_proxies,
             proxy_user_header,
+            key_in_query,
             context_tokens: usize::try_from(context_tokens).unwrap_or(usize::MAX),
             agents,
             caps,
             requests_a_minute: u32::try_from(requests_a_minute).unwrap_or(u32::MAX),
+            connections: usize::try_from(connections).unwrap_or(usize::MAX),
+            connections_an_address: usize::try_from(connections_an_address).unwrap_or(usize::MAX),
             times: Times { lease, renew: lease / 3, drain },
         })
     }
@@ -354,7 +370,10 @@ mod tests {
             ("CHATGXY_LOG", "loud"),
             ("CHATGXY_PUBLIC_URL", "https://chat.example.org/path"),
             ("CHATGXY_TRUSTED_PROXIES", "10.0.0.0/99"),
+            ("CHATGXY_KEY_IN_QUERY", "0 or 1"),
             ("CHATGXY_CONTEXT_TOKENS", "12"),
+            ("CHATGXY_CONNECTIONS", "a number from 1 to 1000000"),
+            ("CHATGXY_CONNECTIONS_AN_ADDRESS", "a number from 1 to 1000000"),
             ("CHATGXY_LEASE_S", "-1"),
             ("CHATGXY_DRAIN_S", "soon"),
             ("DATABASE_URL", "mysql://x"),

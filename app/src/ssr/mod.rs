@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod agents;
+pub mod audit;
 pub mod auth;
 pub mod chat;
 pub mod clock;

@@ -26,6 +26,15 @@ pub async fn signed_in() -> Result<(AppState, User), AppError> {
     Ok((state, user))
 }
 
+/// The state and the person who calls, with the right to change the account itself.
+pub async fn account_owner() -> Result<(AppState, User), AppError> {
+    let (Some(state), Some(parts)) = (use_context::<AppState>(), use_context::<Parts>()) else {
+        return Err(AppError::Unavailable);
+    };
+    let caller = auth::caller(&state, &parts).await?.ok_or(AppError::NotSignedIn)?;
+    Ok((state, auth::AccountOwner::of(caller)?.0))
+}
+
 /// The other end of the running request.
 pub fn client() -> Client {
     Client::of(&state().config, &expect_context::<Parts>())

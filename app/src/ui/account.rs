@@ -14,7 +14,7 @@ use super::sign_in::form_error;
 use super::widgets::{FormError, Icon, Notes, NotesView, Rail, Time};
 use crate::api::account::{AccountView, ChangePassword, Logout, ModelStatus, RevokeKey, account, create_key};
 use crate::model::error::AppError;
-use crate::model::user::ApiKey;
+use crate::model::user::{ApiKey, Scope};
 
 /// How to name a model, by provider.
 const EXAMPLES: [(&str, &str); 5] = [
@@ -149,10 +149,12 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
     let secret = RwSignal::new(None::<String>);
     let keys = RwSignal::new(keys);
     let name = NodeRef::<html::Input>::new();
+    let scope = RwSignal::new(Scope::Chat.name().to_owned());
     let create = move |event: leptos::ev::SubmitEvent| {
         event.prevent_default();
         spawn_local(async move {
-            match create_key(field::value(name)).await {
+            let scope = Scope::parse(&scope.get_untracked());
+            match create_key(field::value(name), scope).await {
                 Ok(created) => {
                     error.set(String::new());
                     secret.set(Some(created.secret));
@@ -166,7 +168,7 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
     view! {
         <section class="card" aria-labelledby="keys-heading">
             <h2 id="keys-heading">"API keys"</h2>
-            <p>"Programs send a key as the header " <code>"x-api-key"</code> " and act as you."</p>
+            <p>"Programs send a key as the header " <code>"x-api-key"</code> " and act as you, as far as the key may."</p>
             <noscript>
                 <p>"A new key is shown once, by script: switch JavaScript on to make one, or ask whoever runs this server."</p>
             </noscript>
@@ -174,6 +176,12 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
                 <label class="field">
                     <span>"Name"</span>
                     <input class="input" name="name" maxlength="100" placeholder="What the key is for" required node_ref=name />
+                </label>
+                <label class="field">
+                    <span>"May"</span>
+                    <select class="input" autocomplete="off" on:change:target=move |event| scope.set(event.target().value())>
+                        {[Scope::Chat, Scope::Read, Scope::Admin].map(|scope| view! { <option value=scope.name()>{may(scope)}</option> })}
+                    </select>
                 </label>
                 <button class="button">"Create key"</button>
             </form>
@@ -206,6 +214,7 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
                                     <tr>
                                         <th scope="col">"Name"</th>
                                         <th scope="col">"Begins with"</th>
+                                        <th scope="col">"May"</th>
                                         <th scope="col">"Created"</th>
                                         <th scope="col">"Last used"</th>
                                         <th scope="col">
@@ -227,6 +236,15 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
     }
 }
 
+/// What a key may do, for people.
+fn may(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Read => "Read only",
+        Scope::Chat => "Read and chat",
+        Scope::Admin => "Everything I may",
+    }
+}
+
 #[component]
 fn KeyRow(key: ApiKey) -> impl IntoView {
     let used = match key.used_at {
@@ -240,6 +258,7 @@ fn KeyRow(key: ApiKey) -> impl IntoView {
             <td>
                 <code>{key.prefix}</code>
             </td>
+            <td>{may(key.scope)}</td>
             <td>
                 <Time at=key.created_at relative=true />
             </td>

@@ -17,6 +17,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -227,7 +228,7 @@ pub struct HistoryEntry<'a> {
 }
 
 impl<'a> HistoryEntry<'a> {
-    fn of(line: &'a HistoryLine) -> Self {
+    fn of(line: &'a HistoryLine<'_>) -> Self {
         let first = Brief::from_json(&line.first.message);
         Self {
             id: line.exchange_id,
@@ -238,7 +239,7 @@ impl<'a> HistoryEntry<'a> {
             timestamp: timestamp(line.first.create_time),
             feedback: line.first.feedback,
             message_count: line.turn_count,
-            title: &line.title,
+            title: line.title,
             updated_at: timestamp(line.updated_at),
         }
     }
@@ -256,7 +257,8 @@ pub async fn history(
     if !(1..=LINES_MAX).contains(&limit) {
         return Err(AppError::invalid("limit", format!("The limit is a number from 1 to {LINES_MAX}.")));
     }
-    let lines = chat::history_lines(&db, user.id, params.before.as_deref(), limit).await?;
+    let joined = chat::history_lines(&db, user.id, params.before.as_deref(), limit).await?;
+    let lines = joined.history_lines()?;
     Ok(Json(lines.iter().map(HistoryEntry::of).collect::<Vec<_>>()).into_response())
 }
 
@@ -292,16 +294,17 @@ pub enum Side<'a> {
     params(("exchange_id" = String, Path, description = "Number or uuid of the conversation")),
     responses((status = 200, description = "What was said", body = Vec<Side>)))]
 pub async fn messages(State(state): State<AppState>, CurrentUser(user): CurrentUser, Named(exchange): Named) -> Result<Response, AppError> {
-    let lines = chat::lines(&state.db, &state.engine, user.id, &exchange).await?;
+    let joined = state.db.lines(user.id, &exchange).await?;
+    let lines = chat::lines(&state.engine, user.id, &joined).await?;
     Ok(Json(lines.iter().flat_map(both_sides).collect::<Vec<_>>()).into_response())
 }
 
-fn both_sides(line: &Line) -> impl Iterator<Item = Side<'_>> {
+fn both_sides<'a>(line: &'a Line<'_>) -> impl Iterator<Item = Side<'a>> {
     let brief = Brief::from_json(&line.message);
-    let is_ended = !matches!(line.state.as_str(), "running" | "paused");
+    let is_ended = !matches!(line.state, "running" | "paused");
     let ended_at = brief.ended.map_or(line.create_time, |ended| ended.at.max(line.create_time));
     let answer = (is_ended || brief.has_text()).then_some(Side::Assistant {
-        turn: &line.uuid,
+        turn: line.uuid,
         content: brief.response,
         agent_type: brief.agent_type,
         agent_response: brief.agent_response,
@@ -313,7 +316,8 @@ fn both_sides(line: &Line) -> impl Iterator<Item = Side<'_>> {
 
 /// With its zone, so that no reader takes it for local time.
 pub fn timestamp(at: Millis) -> Option<String> {
-    jiff::Timestamp::from_millisecond(at).ok().map(|at| format!("{at:.3}"))
+    const MILLIS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+    jiff::Timestamp::from_millisecond(at).ok().map(|at| MILLIS.timestamp_to_string(&at))
 }
 
 #[cfg(test)]

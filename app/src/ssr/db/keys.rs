@@ -2,18 +2,20 @@
 
 use sqlx::FromRow;
 
+use super::users::named;
 use super::{Db, on_reader, on_writer};
 use crate::model::error::AppError;
 use crate::model::ids::{Millis, UserId};
-use crate::model::user::{ApiKey, User};
+use crate::model::user::{ApiKey, Scope, User};
 
-const INSERT: &str = "insert into api_key (user_id, name, prefix, secret_hash, created_at) values ($1, $2, $3, $4, $5) returning id";
-const USER: &str = "select k.id as key_id, k.used_at, u.id, u.email, u.admin from api_key k join user_account u on u.id = k.user_id \
-     where k.secret_hash = $1";
+const INSERT: &str =
+    "insert into api_key (user_id, name, prefix, secret_hash, created_at, scope) values ($1, $2, $3, $4, $5, $6) returning id";
+const USER: &str = "select k.id as key_id, k.prefix, k.scope, k.used_at, u.id, u.email, u.admin, u.username from api_key k \
+     join user_account u on u.id = k.user_id where k.secret_hash = $1";
 const TOUCH: &str = "update api_key set used_at = $2 where id = $1";
-const LIST: &str = "select id, name, prefix, created_at, used_at from api_key where user_id = $1 order by id";
-const DELETE: &str = "delete from api_key where id = $1 and user_id = $2 returning id";
-const DELETE_BY_PREFIX: &str = "delete from api_key where prefix = $1 returning id";
+const LIST: &str = "select id, name, prefix, scope, created_at, used_at from api_key where user_id = $1 order by id";
+const DELETE: &str = "delete from api_key where id = $1 and user_id = $2 returning prefix";
+const DELETE_BY_PREFIX: &str = "delete from api_key where prefix = $1 returning prefix";
 
 pub(super) const ALL: &[&str] = &[INSERT, USER, TOUCH, LIST, DELETE, DELETE_BY_PREFIX];
 
@@ -24,15 +26,25 @@ pub struct KeyRow {
     pub key_id: i64,
     /// When it was last used, to the minute.
     pub used_at: Option<Millis>,
+    /// How it begins.
+    pub prefix: String,
+    scope: String,
     id: i64,
     email: String,
     admin: i64,
+    username: Option<String>,
 }
 
 impl KeyRow {
-    /// The key's owner.
+    /// What the key may do; a scope that is not known is the narrowest.
+    pub fn scope(&self) -> Scope {
+        Scope::parse(&self.scope).unwrap_or(Scope::Read)
+    }
+
+    /// The key's owner, an administrator only as far as the key's scope goes.
     pub fn user(&self) -> User {
-        User { id: UserId(self.id), email: self.email.clone(), admin: self.admin == 1 }
+        let admin = self.admin == 1 && self.scope() == Scope::Admin;
+        User { id: UserId(self.id), username: named(self.username.as_deref(), &self.email), email: self.email.clone(), admin }
     }
 }
 
@@ -41,15 +53,33 @@ struct Listed {
     id: i64,
     name: String,
     prefix: String,
+    scope: String,
     created_at: Millis,
     used_at: Option<Millis>,
 }
 
+/// What is stored of a new key.
+pub struct NewKey<'a> {
+    /// Whose.
+    pub user: UserId,
+    /// What its owner calls it.
+    pub name: &'a str,
+    /// How it begins.
+    pub prefix: &'a str,
+    /// SHA-256 of the whole.
+    pub hash: &'a str,
+    /// What it may do.
+    pub scope: Scope,
+    /// Now.
+    pub now: Millis,
+}
+
 impl Db {
     /// Stores a new key; gives its row.
-    pub async fn insert_key(&self, user: UserId, name: &str, prefix: &str, hash: &str, now: Millis) -> Result<i64, AppError> {
-        Ok(on_writer!(self, db =>
-            sqlx::query_scalar(INSERT).bind(user.0).bind(name).bind(prefix).bind(hash).bind(now).fetch_one(db).await?))
+    pub async fn insert_key(&self, key: &NewKey<'_>) -> Result<i64, AppError> {
+        let (user, scope) = (key.user.0, key.scope.name());
+        Ok(on_writer!(self, db => sqlx::query_scalar(INSERT)
+            .bind(user).bind(key.name).bind(key.prefix).bind(key.hash).bind(key.now).bind(scope).fetch_one(db).await?))
     }
 
     /// Who calls with this key.
@@ -66,19 +96,20 @@ impl Db {
     /// A person's keys, oldest first.
     pub async fn keys(&self, user: UserId) -> Result<Vec<ApiKey>, AppError> {
         let rows: Vec<Listed> = on_reader!(self, db => sqlx::query_as(LIST).bind(user.0).fetch_all(db).await?);
-        let key = |r: Listed| ApiKey { id: r.id, name: r.name, prefix: r.prefix, created_at: r.created_at, used_at: r.used_at };
+        let key = |r: Listed| {
+            let scope = Scope::parse(&r.scope).unwrap_or(Scope::Read);
+            ApiKey { id: r.id, name: r.name, prefix: r.prefix, scope, created_at: r.created_at, used_at: r.used_at }
+        };
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Revokes a person's own key, at once. `false`: there is none of that id.
-    pub async fn delete_key(&self, user: UserId, key: i64) -> Result<bool, AppError> {
-        let gone: Option<i64> = on_writer!(self, db => sqlx::query_scalar(DELETE).bind(key).bind(user.0).fetch_optional(db).await?);
-        Ok(gone.is_some())
+    /// Revokes a person's own key, at once; gives how it began. `None`: there is none of that id.
+    pub async fn delete_key(&self, user: UserId, key: i64) -> Result<Option<String>, AppError> {
+        Ok(on_writer!(self, db => sqlx::query_scalar(DELETE).bind(key).bind(user.0).fetch_optional(db).await?))
     }
 
-    /// Revokes the keys that begin so (the operator's way); gives how many.
-    pub async fn delete_keys_by_prefix(&self, prefix: &str) -> Result<usize, AppError> {
-        let gone: Vec<i64> = on_writer!(self, db => sqlx::query_scalar(DELETE_BY_PREFIX).bind(prefix).fetch_all(db).await?);
-        Ok(gone.len())
+    /// Revokes the keys that begin so (the operator's way); gives how each began.
+    pub async fn delete_keys_by_prefix(&self, prefix: &str) -> Result<Vec<String>, AppError> {
+        Ok(on_writer!(self, db => sqlx::query_scalar(DELETE_BY_PREFIX).bind(prefix).fetch_all(db).await?))
     }
 }

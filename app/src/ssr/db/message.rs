@@ -1,8 +1,10 @@
 //! The JSON in `chat_exchange_message.message`: the original's four fields, and beside them what a turn needs to be whole.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -69,6 +71,9 @@ pub struct StoredMessage {
     /// The whole answer; none before there is one, or when it failed.
     #[serde(default)]
     pub agent_response: Option<AgentResponse>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// The parts of the answer.
     #[serde(default)]
     pub parts: Vec<Part>,
@@ -87,9 +92,6 @@ pub struct StoredMessage {
     /// The last event that is in here.
     #[serde(default)]
     pub seq: Seq,
-    /// How it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
     /// Facts about where the person was when asking.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
@@ -122,29 +124,70 @@ pub struct Brief<'a> {
     pub ended: Option<Ended>,
 }
 
-#[derive(Deserialize)]
+/// The same, as it is being read.
+#[derive(Default)]
 struct Raw<'a> {
-    #[serde(borrow)]
-    query: &'a RawValue,
-    #[serde(borrow)]
+    query: Option<&'a RawValue>,
     response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    agent_type: &'a RawValue,
-    #[serde(borrow)]
+    agent_type: Option<&'a RawValue>,
     agent_response: Option<&'a RawValue>,
-    #[serde(default)]
     ended: Option<Ended>,
+}
+
+impl<'a> Raw<'a> {
+    /// Reads no further than the last of its fields, which come first in what we store. `None`: this cannot be read.
+    fn from_json(text: &'a str) -> Option<Self> {
+        let mut raw = Self::default();
+        let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut raw);
+        (read.is_ok() || raw.is_whole()).then_some(raw)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.query.is_some()
+            && self.response.is_some()
+            && self.agent_type.is_some()
+            && self.agent_response.is_some()
+            && self.ended.is_some()
+    }
+}
+
+impl<'a> Visitor<'a> for &mut Raw<'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stored message")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(field) = map.next_key::<Cow<'a, str>>()? {
+            match &*field {
+                "query" => self.query = map.next_value()?,
+                "response" => self.response = map.next_value()?,
+                "agent_type" => self.agent_type = map.next_value()?,
+                // Of a failed turn it is null, and still a value.
+                "agent_response" => self.agent_response = Some(map.next_value()?),
+                "ended" => self.ended = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+            if self.is_whole() {
+                return Err(A::Error::custom("enough"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Brief<'a> {
     /// From JSON text; what cannot be read is shown as [`StoredMessage::from_json`] does it.
     pub fn from_json(text: &'a str) -> Self {
-        match serde_json::from_str::<Raw<'a>>(text) {
-            Ok(raw) if raw.query.get().starts_with('"') && raw.agent_type.get().starts_with('"') => Self {
-                query: Cow::Borrowed(raw.query),
-                response: raw.response.filter(|text| text.get().starts_with('"')).map_or_else(|| json_text(""), Cow::Borrowed),
-                agent_type: Cow::Borrowed(raw.agent_type),
-                agent_response: raw.agent_response.map_or(Cow::Borrowed(RawValue::NULL), Cow::Borrowed),
+        let is_text = |value: &&RawValue| value.get().starts_with('"');
+        let raw = Raw::from_json(text).unwrap_or_default();
+        match (raw.query.filter(is_text), raw.agent_type.filter(is_text)) {
+            (Some(query), Some(agent_type)) => Self {
+                query: Cow::Borrowed(query),
+                response: raw.response.filter(is_text).map_or_else(|| json_text(""), Cow::Borrowed),
+                agent_type: Cow::Borrowed(agent_type),
+                agent_response: Cow::Borrowed(raw.agent_response.unwrap_or(RawValue::NULL)),
                 ended: raw.ended,
             },
             _ => {

@@ -7,6 +7,7 @@
 //! `Any` fails on booleans, placeholders and native options; an enum with three small macros keeps each text and each row
 //! struct once, and both engines native.
 
+pub mod audit;
 pub mod disk;
 pub mod exchanges;
 pub mod keys;
@@ -33,6 +34,9 @@ const PROBE: &str = "select id from chat_exchange where id = 0";
 /// Rows that SQLite's thread hands over before it waits for their reader: each wait costs two switches of threads.
 const ROWS_AT_ONCE: usize = 512;
 
+/// Connections that read a SQLite file.
+const READERS: u32 = 4;
+
 static SQLITE: Migrator = sqlx::migrate!("../migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("../migrations/postgres");
 
@@ -50,6 +54,11 @@ pub enum Db {
     },
     /// A server.
     Postgres(PgPool),
+}
+
+/// Connections of a SQLite file. They cannot break, so none is tried out before each use: that would be two more switches of threads.
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new().max_connections(connections).test_before_acquire(false)
 }
 
 /// Runs an expression on a connection that may only read.
@@ -129,11 +138,11 @@ impl Db {
             .disable_statement_logging()
             .pragma("cache_size", "-4000");
         // The writer comes first: a read-only connection cannot create the file. It never writes the log back, as that waits for the disk.
-        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone().pragma("wal_autocheckpoint", "0")).await?;
+        let writer = pool(1).connect_with(options.clone().pragma("wal_autocheckpoint", "0")).await?;
         SQLITE.run(&writer).await?;
-        let keeper = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        let keeper = pool(1).connect_with(options.clone()).await?;
         let disk = disk::Disk::start(url, keeper)?;
-        let reader = SqlitePoolOptions::new().max_connections(4).connect_with(options.create_if_missing(false).read_only(true)).await?;
+        let reader = pool(READERS).connect_with(options.create_if_missing(false).read_only(true)).await?;
         Ok(Self::Sqlite { reader, writer, disk })
     }
 
@@ -191,7 +200,7 @@ impl From<sqlx::Error> for AppError {
     }
 }
 
-/// Whether a unique index refused the write. Each insert of ours can break at most one, so it needs no name.
+/// Whether a unique index refused the write; which one, its caller knows.
 pub(crate) fn is_taken(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
@@ -203,7 +212,7 @@ pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Every statement that is meant for both engines, for the test that prepares them all.
 pub fn statements() -> Vec<&'static str> {
-    [exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
+    [audit::ALL, exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
 }
 
 /// The statements that differ, those of this engine.

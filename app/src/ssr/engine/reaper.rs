@@ -11,6 +11,7 @@ use super::{Engine, Inner, clock};
 use crate::model::error::AppError;
 use crate::model::event::{End, Interruption, TurnEvent};
 use crate::model::ids::{Millis, TurnId, TurnRow, UserId};
+use crate::ssr::audit;
 use crate::ssr::db::message::StoredMessage;
 use crate::ssr::db::writer::{EndWrite, Write};
 
@@ -42,6 +43,7 @@ impl Engine {
             *swept_at = now;
             self.inner.db.delete_expired_sessions(now).await?;
             self.inner.db.purge_deleted(now - i64::try_from(BIN.as_millis()).unwrap_or(0)).await?;
+            self.inner.db.delete_old_audit(now - audit::KEPT).await?;
         }
         Ok(())
     }
