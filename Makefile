@@ -16,7 +16,7 @@ site := $(CARGO_TARGET_DIR)/site
 bundler := $(CARGO_TARGET_DIR)/debug/site
 
 .NOTPARALLEL:
-.PHONY: help run dev test bench build setup toolchain server site lint unit http e2e
+.PHONY: help run dev test bench build setup toolchain server site lint unit http fuzz e2e
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,8 @@ test: ## Run every check: format, lints, unit, database, HTTP and browser tests
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory site
 	@scripts/with-postgres.sh $(MAKE) --no-print-directory unit http
-	@$(MAKE) --no-print-directory e2e
-	@echo "All checks passed: format, lints (ssr and hydrate), unit, database (SQLite and PostgreSQL), HTTP and browser tests."
+	@$(MAKE) --no-print-directory fuzz e2e
+	@echo "All checks passed: format, lints (ssr and hydrate), unit, database (SQLite and PostgreSQL), HTTP, made-up requests and browser tests."
 
 build: site ## Make the one release binary, target/release/chatgxy, with the site inside
 	$(cargo) build --release -p server
@@ -75,6 +75,10 @@ http: site ## Run the tests on real servers and on both databases
 	@scripts/setup.sh postgres
 	$(cargo) build $(host) --example scripted_model
 	scripts/with-postgres.sh $(cargo) test $(host) --test '*'
+
+fuzz: site server ## Send made-up requests to every operation of the API (SECONDS=60)
+	@scripts/setup.sh schemathesis
+	scripts/api-fuzz.sh $(SECONDS)
 
 e2e: site server ## Run the browser tests (ARGS="..." goes to Playwright)
 	@scripts/setup.sh npm browser

@@ -8,6 +8,7 @@
 #   npm         the browser tests' packages, as pinned in end2end/package-lock.json
 #   browser     Chromium for the browser tests
 #   postgres    PostgreSQL's server for the database tests (no service is started)
+#   schemathesis  the program that makes up requests from the API's description, as pinned in scripts/schemathesis.txt
 #
 # WASM_STD=debian takes Debian's Rust compiler for everything instead of asking rustup for the WASM target.
 set -eu
@@ -179,12 +180,29 @@ postgres() {
   rm -f $quiet
 }
 
-[ $# -gt 0 ] || set -- tools toolchain npm browser postgres
+schemathesis() {
+  pins=$root/scripts/schemathesis.txt
+  venv=$cache/schemathesis
+  if cmp -s "$pins" "$venv/.installed-from"; then
+    return
+  fi
+  if ! has python3 || ! python3 -c 'import ensurepip' >/dev/null 2>&1; then
+    install "Python with its package installer" python3 python3-venv
+  fi
+  has curl || install "curl" curl
+  say "Installing schemathesis for the API tests (Python packages, in a directory of their own)"
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$pins"
+  cp "$pins" "$venv/.installed-from"
+}
+
+[ $# -gt 0 ] || set -- tools toolchain npm browser postgres schemathesis
 for step in "$@"; do
   case $step in
-    tools | toolchain | browser | postgres) ;;
+    tools | toolchain | browser | postgres | schemathesis) ;;
     npm) step=npm_packages ;;
-    *) fail "unknown step \"$step\": one of tools, toolchain, npm, browser, postgres" ;;
+    *) fail "unknown step \"$step\": one of tools, toolchain, npm, browser, postgres, schemathesis" ;;
   esac
   (set -eu && $step)
 done

@@ -158,6 +158,8 @@ fn fence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const GOOD: &str = "class: GalaxyUserTool\nid: line-counter\nname: Count lines\nversion: \"0.1.0\"\ndescription: Counts the lines of a file.\n\
@@ -197,5 +199,15 @@ mod tests {
     #[test]
     fn a_refusal_is_an_answer() {
         assert_eq!(read("Cannot: it needs a database.").unwrap().text, "This cannot be done by one command. it needs a database.");
+    }
+
+    proptest! {
+        /// Cut, doubled and mixed definitions come nearer to the checks than random text does.
+        #[test]
+        fn no_definition_breaks_the_reader(text in any::<String>(), cut in 0..GOOD.len(), more in "[\\PC\n]{0,40}") {
+            let _ = read(&text);
+            let _ = read(&format!("{}{more}{}", &GOOD[..cut], &GOOD[cut..]));
+            let _ = fallback(&text);
+        }
     }
 }

@@ -85,6 +85,8 @@ pub fn unfenced(reply: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn hand_off(agent: &str, reason: &str) -> Decision {
@@ -121,6 +123,16 @@ mod tests {
         }
         for shown in ["U", "{x", "{\"a\": 1", "```python", "```json\n[", "- {", &format!("{{\"hand_off\":{}", "x".repeat(LONGEST))] {
             assert!(!Decision::may_be(shown), "{shown:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_beginning_breaks_the_reader(text in any::<String>(), cut in 0_usize..60) {
+            let _ = (Decision::may_be(&text), Decision::parse(&text));
+            let whole = format!("{{\"clarify\": {{\"question\": {text:?}, \"options\": [{text:?}, 1]}}}}");
+            let beginning: String = whole.chars().take(cut).collect();
+            let _ = (Decision::may_be(&beginning), Decision::parse(&whole));
         }
     }
 }

@@ -73,6 +73,8 @@ pub fn read(yaml: &str) -> Result<Vec<AgentSettings>, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -91,6 +93,14 @@ mod tests {
         for (yaml, why) in table {
             let error = read(yaml).unwrap_err();
             assert!(error.contains(why), "{yaml}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_breaks_the_reader(text in any::<String>(), model in any::<String>(), number in any::<f64>()) {
+            let _ = read(&text);
+            let _ = read(&format!("router: {{model: {model:?}, temperature: {number}, max_tokens: {number}}}"));
         }
     }
 }

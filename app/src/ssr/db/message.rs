@@ -286,3 +286,52 @@ impl StoredMessage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn programs_read_the_same_of_a_message_as_the_whole_reader() {
+        let answer = json!({"content": "b", "agent_type": "router", "parts": [1]});
+        for (stored, ended) in [
+            (
+                json!({"query": "a \"q\"", "response": "b", "agent_type": "router", "agent_response": answer, "ended": {"at": 7, "how": "answered"}}),
+                true,
+            ),
+            (json!({"query": "a", "response": "b", "agent_type": "router", "agent_response": null, "parts": []}), false),
+            (json!({"query": "a", "agent_type": "router"}), false),
+            (json!({"parts": [], "agent_type": "auto", "ended": null, "query": "", "response": ""}), false),
+        ] {
+            let text = stored.to_string();
+            let (brief, whole) = (Brief::from_json(&text), StoredMessage::from_json(&text));
+            assert_eq!(brief.query.get(), json!(whole.query).to_string(), "{text}");
+            assert_eq!(brief.response.get(), json!(whole.response).to_string(), "{text}");
+            assert_eq!(brief.agent_type.get(), json!(whole.agent_type.as_str()).to_string(), "{text}");
+            assert_eq!((brief.ended, brief.ended.is_some()), (whole.ended, ended), "{text}");
+            assert_eq!(brief.agent_response.get() == "null", whole.agent_response.is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_we_store_is_read_no_further_than_its_end() {
+        let turn =
+            json!({"query": "a", "response": "b", "agent_type": "router", "agent_response": null, "ended": {"at": 7, "how": "answered"}});
+        let text = turn.to_string();
+        let cut = format!("{}, \"parts\": [damaged", text.trim_end_matches('}').to_owned() + "}");
+        assert_eq!(Brief::from_json(&cut).query.get(), "\"a\"");
+    }
+
+    proptest! {
+        #[test]
+        fn no_row_breaks_its_readers(text in any::<String>(), query in any::<String>()) {
+            for text in [&text, &format!("{{\"query\": {query:?}, \"agent_type\": \"x\""), &format!("{{\"query\": {text}}}")] {
+                let (brief, whole) = (Brief::from_json(text), StoredMessage::from_json(text));
+                prop_assert_eq!(brief.query.get(), json!(whole.query).to_string());
+            }
+        }
+    }
+}

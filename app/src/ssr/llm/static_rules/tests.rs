@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::StaticModel;
@@ -220,4 +221,13 @@ fn a_given_file_is_not_the_demo() {
     let model = rules("fallback: {content: a}");
     assert!(!model.is_demo());
     assert_eq!(model.name(), "static");
+}
+
+proptest! {
+    #[test]
+    fn no_file_breaks_the_reader(text in any::<String>(), pattern in any::<String>(), number in any::<i64>()) {
+        let _ = StaticModel::from_yaml(&text);
+        let rule = format!("{{match: {{query: {pattern:?}}}, response: {{content: {text:?}}}, stream: {{chunk_chars: {number}, delay_ms: {number}}}}}");
+        let _ = StaticModel::from_yaml(&format!("rules: [{rule}]\nfallback: {{content: x}}"));
+    }
 }
