@@ -335,7 +335,7 @@ async fn the_history_for_programs_goes_on_where_it_left_off() {
         let all = joined.history_lines().unwrap();
         let ids = |lines: &[app::ssr::db::lines::HistoryLine<'_>]| lines.iter().map(|line| line.exchange_id).collect::<Vec<_>>();
         assert_eq!(ids(&all).len(), 5);
-        assert!(all.iter().all(|line| line.title == "Why?" && line.turn_count == 1), "{all:?}");
+        assert!(all.iter().all(|line| line.title == "What is p?" && line.turn_count == 1), "{all:?}");
         let third =
             app::model::exchange::HistoryCursor { updated_at: all[2].updated_at, id: app::model::ids::ExchangeId(all[2].exchange_id) };
         assert_eq!(

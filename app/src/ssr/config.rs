@@ -370,10 +370,10 @@ mod tests {
             ("CHATGXY_LOG", "loud"),
             ("CHATGXY_PUBLIC_URL", "https://chat.example.org/path"),
             ("CHATGXY_TRUSTED_PROXIES", "10.0.0.0/99"),
-            ("CHATGXY_KEY_IN_QUERY", "0 or 1"),
+            ("CHATGXY_KEY_IN_QUERY", "yes"),
             ("CHATGXY_CONTEXT_TOKENS", "12"),
-            ("CHATGXY_CONNECTIONS", "a number from 1 to 1000000"),
-            ("CHATGXY_CONNECTIONS_AN_ADDRESS", "a number from 1 to 1000000"),
+            ("CHATGXY_CONNECTIONS", "0"),
+            ("CHATGXY_CONNECTIONS_AN_ADDRESS", "many"),
             ("CHATGXY_LEASE_S", "-1"),
             ("CHATGXY_DRAIN_S", "soon"),
             ("DATABASE_URL", "mysql://x"),
@@ -385,7 +385,7 @@ mod tests {
         ] {
             assert!(error.lines().any(|line| line == name), "{name}\n{error}");
         }
-        assert_eq!(error.lines().count(), 9, "{error}");
+        assert_eq!(error.lines().count(), 12, "{error}");
     }
 
     #[test]

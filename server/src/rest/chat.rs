@@ -44,13 +44,25 @@ pub struct ChatQuery {
     query: Option<String>,
 }
 
+/// Facts about where the person is.
+#[derive(ToSchema)]
+#[schema(no_recursion)]
+#[allow(dead_code, reason = "only its shape is used, by the description of the API")]
+#[serde(untagged)]
+pub enum Context {
+    /// As they are.
+    Facts(Map<String, Value>),
+    /// JSON in a text, or a kind of place.
+    Text(String),
+}
+
 /// The body of a question. Keys that are not known are ignored.
 #[derive(Default, Deserialize, ToSchema)]
 pub struct ChatBody {
     /// The question.
     query: Option<String>,
     /// Facts about where the person is: an object, or JSON in a text; another text is a kind of place.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Context>)]
     context: Option<Value>,
     /// The conversation, by number or uuid; none begins one.
     #[schema(value_type = Option<Name>)]

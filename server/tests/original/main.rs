@@ -13,45 +13,85 @@ use common::{TestApp, json};
 use serde_json::Value;
 
 /// What is different: lines that begin so, and why. `-` is the original's, `+` is ours.
-const DIFFERENT: &[(&str, &str)] = &[];
+const DIFFERENT: &[(&str, &str)] = &[
+    ("- GET /api/chat/page/{page_id}/history", "comes with pages"),
+    ("- GET /api/chat/{workflow_id}/generate_report", "this server runs no workflows"),
+    ("- PUT /api/chat/{job_id}/feedback", "this server runs no jobs; feedback goes to the exchange"),
+    ("- POST /api/chat query job_id", "this server runs no jobs"),
+    ("- POST /api/ai/agents/custom-tool", "deprecated by the original: POST /api/chat?agent_type=custom_tool"),
+    ("- POST /api/ai/agents/error-analysis", "deprecated by the original: POST /api/chat?agent_type=error_analysis"),
+    ("- POST /api/chat body.entity_context", "mentions of datasets and histories come with these; sent now, it is ignored"),
+    ("+ DELETE /api/chat/exchange/{exchange_id} response.message", "the one text of an object that the original does not describe"),
+    ("+ DELETE /api/chat/history response.message", "the one text of an object that the original does not describe"),
+    ("+ PUT /api/chat/exchanges/batch/delete response.message", "the one text of an object that the original does not describe"),
+    ("+ PUT /api/chat/exchange/{exchange_id}/feedback response", "the fields of an object that the original does not describe"),
+    (
+        "- GET /api/chat/history response[].id: string",
+        "the number of the exchange, as in what the original's server sends and its page expects",
+    ),
+    ("+ GET /api/chat/history response[].id: integer", "see above"),
+    ("- POST /api/chat response.exchange_id: string", "the same number"),
+    ("+ POST /api/chat response.exchange_id: integer", "see above"),
+    ("+ POST /api/chat body.exchange_id: integer", "the number is taken as such, too"),
+    ("+ POST /api/chat body.page_id: integer", "the number is taken as such, too"),
+    ("+ PUT /api/chat/exchanges/batch/delete body.ids[]: integer", "the number is taken as such, too"),
+    ("- POST /api/chat body.query: string", "required in one of the two kinds of body, absent from the other"),
+    ("+ POST /api/chat body.query: string?", "see above"),
+    ("+ POST /api/chat body.id: string", "the other kind of body: the AI SDK's"),
+    ("+ POST /api/chat body.message", "the AI SDK's body"),
+    ("+ POST /api/chat body.trigger", "the AI SDK's body"),
+    ("+ POST /api/chat body.context: object", "facts may be sent as they are, too"),
+    ("- POST /api/chat query query: string?", "may be left out, but not be null: an address has no null"),
+    ("+ POST /api/chat query query: string", "see above"),
+    ("- GET /api/ai/agents response.agents[].model: string?", "every agent has a model"),
+    ("+ GET /api/ai/agents response.agents[].model: string", "see above"),
+    ("- POST /api/ai/agents/query response.processing_time: number?", "always known"),
+    ("+ POST /api/ai/agents/query response.processing_time: number", "see above"),
+    ("+ GET /api/chat/exchange/{exchange_id}/messages response[].", "the fields of an object that the original does not describe"),
+    ("+ GET /api/chat/history query before", "the way to older conversations"),
+    ("+ GET /api/chat/history response[].title", "shown by our history"),
+    ("+ GET /api/chat/history response[].updated_at", "what the history is ordered by"),
+    ("+ GET /api/chat/{exchange_id}/messages", "for AI SDK clients"),
+    ("+ GET /api/chat/{exchange_id}/stream", "for AI SDK clients"),
+    ("+ POST /api/chat/{exchange_id}/stop", "for AI SDK clients"),
+    ("- PUT /api/chat/exchange/{exchange_id}/feedback body: integer", "may be null, too: feedback is taken back"),
+    ("+ PUT /api/chat/exchange/{exchange_id}/feedback body", "null, or an object with a reason"),
+    ("+ PUT /api/chat/exchange/{exchange_id}/feedback query turn", "which answer of the conversation"),
+];
 
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
 /// One line for each field: which operation, where, its path and its kind; `?` when it may be left out or be null.
 fn lines_of(operation: &str, place: &str, path: &str, shape: &Value, root: &Value, lines: &mut BTreeSet<String>) {
-    let (shape, nullable) = plain(shape, root);
-    let kind = shape["type"].as_str().unwrap_or("any");
+    let (choices, nullable) = plain(shape, root);
     let mark = if nullable { "?" } else { "" };
-    lines.insert(format!("{operation} {place}{path}: {kind}{mark}"));
-    if kind == "array" {
-        lines_of(operation, place, &format!("{path}[]"), &shape["items"], root, lines);
-    }
-    for (name, field) in shape["properties"].as_object().into_iter().flatten() {
-        let required = shape["required"].as_array().into_iter().flatten().any(|required| required == name.as_str());
-        let mut field = plain(field, root);
-        // A field that is always sent may still be null; one that need not be sent is as good as null.
-        field.1 |= !required && place == "body";
-        let mut shape = field.0.clone();
-        if field.1 {
-            shape["nullable"] = true.into();
+    for shape in choices {
+        let kind = shape["type"].as_str().unwrap_or("any");
+        lines.insert(format!("{operation} {place}{path}: {kind}{mark}"));
+        if kind == "array" {
+            lines_of(operation, place, &format!("{path}[]"), &shape["items"], root, lines);
         }
-        lines_of(operation, place, &format!("{path}.{name}"), &shape, root, lines);
+        for (name, field) in shape["properties"].as_object().into_iter().flatten() {
+            let required = shape["required"].as_array().into_iter().flatten().any(|required| required == name.as_str());
+            // What need not be sent is as good as null. What is always sent in an answer may still be null.
+            let field =
+                if required || place == "response" { field.clone() } else { serde_json::json!({"anyOf": [field, {"type": "null"}]}) };
+            lines_of(operation, place, &format!("{path}.{name}"), &field, root, lines);
+        }
     }
 }
 
-/// Follows references, and takes "this or null" for this.
-fn plain(shape: &Value, root: &Value) -> (Value, bool) {
+/// What a shape may be, references followed, and whether it may be null.
+fn plain(shape: &Value, root: &Value) -> (Vec<Value>, bool) {
     if let Some(name) = shape["$ref"].as_str() {
         return plain(root.pointer(name.trim_start_matches('#')).unwrap(), root);
     }
-    for key in ["anyOf", "oneOf"] {
-        if let Some(choices) = shape[key].as_array() {
-            let rest: Vec<&Value> = choices.iter().filter(|choice| choice["type"] != "null").collect();
-            if rest.len() < choices.len() || rest.len() == 1 {
-                let (shape, nullable) = plain(rest[0], root);
-                return (shape, nullable || rest.len() < choices.len());
-            }
-        }
+    if shape["type"] == "null" {
+        return (Vec::new(), true);
+    }
+    if let Some(choices) = shape["anyOf"].as_array().or(shape["oneOf"].as_array()) {
+        let choices = choices.iter().map(|choice| plain(choice, root));
+        return choices.fold((Vec::new(), false), |(all, null), (more, also_null)| ([all, more].concat(), null || also_null));
     }
     let mut shape = shape.clone();
     let mut nullable = shape["nullable"] == true;
@@ -59,7 +99,7 @@ fn plain(shape: &Value, root: &Value) -> (Value, bool) {
         nullable |= kinds.iter().any(|kind| kind == "null");
         shape["type"] = kinds.into_iter().find(|kind| kind != "null").unwrap();
     }
-    (shape, nullable)
+    (vec![shape], nullable)
 }
 
 fn originals() -> BTreeSet<String> {
