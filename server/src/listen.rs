@@ -110,9 +110,9 @@ where
     let io = TokioIo::new(Watched { stream, unread: limits.unread, stuck: None });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(HEAD_BYTES);
-    let serving = http.serve_connection(io, service);
+    // In a box, since a task would hold it once for each time it is handed on.
+    let mut serving = Box::pin(http.serve_connection(io, service));
     async move {
-        let mut serving = std::pin::pin!(serving);
         let ended = tokio::select! {
             ended = &mut serving => ended,
             () = closing.cancelled() => {

@@ -85,20 +85,15 @@ macro_rules! on_writer {
     };
 }
 
-/// Runs a block in one transaction; `?` inside rolls it back. Waits until it is on the disk, unless `$sync` is false.
+/// Runs a block in one transaction, and waits until it is on the disk; `?` inside rolls it back.
 macro_rules! in_transaction {
     ($db:expr, $tx:ident => $run:expr) => {
-        $crate::ssr::db::in_transaction!($db, sync: true, $tx => $run)
-    };
-    ($db:expr, sync: $sync:expr, $tx:ident => $run:expr) => {
         match $db {
             $crate::ssr::db::Db::Sqlite { writer, disk, .. } => {
                 let mut $tx = writer.begin_with("begin immediate").await?;
                 let out = $run;
                 $tx.commit().await?;
-                if $sync {
-                    disk.synced().await?;
-                }
+                disk.synced().await?;
                 out
             }
             $crate::ssr::db::Db::Postgres(pool) => {
@@ -212,7 +207,7 @@ pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Every statement that is meant for both engines, for the test that prepares them all.
 pub fn statements() -> Vec<&'static str> {
-    [audit::ALL, exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL, writer::ALL].concat()
+    [audit::ALL, exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL].concat()
 }
 
 /// The statements that differ, those of this engine.

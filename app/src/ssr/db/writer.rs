@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{Db, in_transaction};
+use super::Db;
 use crate::model::agent::AgentType;
 use crate::model::event::{Seq, TurnEvent, Usage};
 use crate::model::ids::{Millis, TurnRow};
@@ -23,12 +23,26 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Queue length; a full one holds the turns back.
 const QUEUE: usize = 4096;
 
-const END: &str = "update chat_exchange_message set state = $3, message = $4 \
-     where id = $1 and epoch = $2 and state in ('running', 'paused') returning chat_exchange_id";
-const FORGET_EVENTS: &str = "delete from turn_event where turn_id = $1";
-const TOUCH: &str = "update chat_exchange set updated_at = $2, agent_type = $3 where id = $1";
-const COUNT_TOKENS: &str = "insert into token_usage (user_id, day, input, output) \
-     select e.user_id, $2, $3, $4 from chat_exchange e where e.id = $1 \
+// All ends of a batch go in one statement each: a thousand answers that end together must not wait for each other.
+const END_SQLITE: &str = "update chat_exchange_message set state = j.value ->> 2, message = j.value ->> 3 from json_each($1) j \
+     where chat_exchange_message.id = j.value ->> 0 and epoch = j.value ->> 1 and chat_exchange_message.state in ('running', 'paused') returning id, chat_exchange_id";
+const END_POSTGRES: &str = "update chat_exchange_message m set state = v ->> 2, message = v ->> 3 \
+     from jsonb_array_elements($1::text::jsonb) v \
+     where m.id = (v ->> 0)::bigint and m.epoch = (v ->> 1)::bigint and m.state in ('running', 'paused') returning m.id, m.chat_exchange_id";
+const FORGET_EVENTS_SQLITE: &str = "delete from turn_event where turn_id in (select value from json_each($1))";
+const FORGET_EVENTS_POSTGRES: &str = "delete from turn_event where turn_id in \
+     (select v::bigint from jsonb_array_elements_text($1::text::jsonb) v)";
+const TOUCH_SQLITE: &str = "update chat_exchange set updated_at = j.value ->> 1, agent_type = j.value ->> 2 from json_each($1) j \
+     where chat_exchange.id = j.value ->> 0";
+const TOUCH_POSTGRES: &str = "update chat_exchange e set updated_at = (v ->> 1)::bigint, agent_type = v ->> 2 \
+     from jsonb_array_elements($1::text::jsonb) v where e.id = (v ->> 0)::bigint";
+const COUNT_TOKENS_SQLITE: &str = "insert into token_usage (user_id, day, input, output) \
+     select e.user_id, j.value ->> 3, sum(j.value ->> 4), sum(j.value ->> 5) from json_each($1) j \
+     join chat_exchange e on e.id = j.value ->> 0 where true group by 1, 2 \
+     on conflict (user_id, day) do update set input = token_usage.input + excluded.input, output = token_usage.output + excluded.output";
+const COUNT_TOKENS_POSTGRES: &str = "insert into token_usage (user_id, day, input, output) \
+     select e.user_id, (v ->> 3)::bigint, sum((v ->> 4)::bigint), sum((v ->> 5)::bigint) from jsonb_array_elements($1::text::jsonb) v \
+     join chat_exchange e on e.id = (v ->> 0)::bigint group by 1, 2 \
      on conflict (user_id, day) do update set input = token_usage.input + excluded.input, output = token_usage.output + excluded.output";
 const APPEND_SQLITE: &str = "insert into turn_event (turn_id, seq, event) \
      select m.id, j.value ->> 2, j.value ->> 3 from json_each($1) j join chat_exchange_message m \
@@ -39,9 +53,8 @@ const APPEND_POSTGRES: &str = "insert into turn_event (turn_id, seq, event) \
      on m.id = (v ->> 0)::bigint and m.epoch = (v ->> 1)::bigint where m.state in ('running', 'paused') \
      on conflict (turn_id, seq) do nothing";
 
-pub(super) const ALL: &[&str] = &[END, FORGET_EVENTS, TOUCH, COUNT_TOKENS];
-pub(super) const SQLITE: &[&str] = &[APPEND_SQLITE];
-pub(super) const POSTGRES: &[&str] = &[APPEND_POSTGRES];
+pub(super) const SQLITE: &[&str] = &[APPEND_SQLITE, END_SQLITE, FORGET_EVENTS_SQLITE, TOUCH_SQLITE, COUNT_TOKENS_SQLITE];
+pub(super) const POSTGRES: &[&str] = &[APPEND_POSTGRES, END_POSTGRES, FORGET_EVENTS_POSTGRES, TOUCH_POSTGRES, COUNT_TOKENS_POSTGRES];
 
 /// Something to store about one turn.
 #[derive(Debug)]
@@ -168,39 +181,60 @@ async fn commit(db: &Db, batch: &[Write]) -> Result<Vec<TurnRow>, sqlx::Error> {
             write.events.iter().map(|(seq, event)| (write.row.0, write.epoch, *seq, serde_json::to_string(event).unwrap_or_default()))
         })
         .collect();
-    let append = (!lines.is_empty()).then(|| serde_json::to_string(&lines).unwrap_or_default());
-    let mut ended = Vec::with_capacity(ending.len());
+    let append = (!lines.is_empty()).then(|| json(&lines));
+    let ends: Vec<(i64, i64, &str, &str)> = batch
+        .iter()
+        .filter_map(|write| write.end.as_ref().map(|end| (write.row.0, write.epoch, end.state, end.message.as_str())))
+        .collect();
+    let mut ended: Vec<(i64, i64)> = Vec::new();
     macro_rules! commit_in {
-        ($tx:ident, $append:ident) => {{
+        ($tx:ident, [$append:ident, $end:ident, $forget:ident, $touch:ident, $count:ident]) => {{
             if let Some(lines) = &append {
                 sqlx::query($append).bind(lines).execute(&mut *$tx).await?;
             }
-            for write in batch {
-                let Some(end) = &write.end else { continue };
-                let exchange: Option<i64> = sqlx::query_scalar(END)
-                    .bind(write.row.0)
-                    .bind(write.epoch)
-                    .bind(end.state)
-                    .bind(&end.message)
-                    .fetch_optional(&mut *$tx)
-                    .await?;
-                let Some(exchange) = exchange else { continue };
-                sqlx::query(FORGET_EVENTS).bind(write.row.0).execute(&mut *$tx).await?;
-                sqlx::query(TOUCH).bind(exchange).bind(end.at).bind(end.agent.as_str()).execute(&mut *$tx).await?;
-                if end.usage != Usage::default() {
-                    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-                    let (input, output) = (count(end.usage.input), count(end.usage.output));
-                    sqlx::query(COUNT_TOKENS).bind(exchange).bind(day(end.at)).bind(input).bind(output).execute(&mut *$tx).await?;
-                }
-                ended.push(write.row);
+            if !ends.is_empty() {
+                ended = sqlx::query_as($end).bind(json(&ends)).fetch_all(&mut *$tx).await?;
+            }
+            if !ended.is_empty() {
+                let rows: Vec<i64> = ended.iter().map(|(row, _)| *row).collect();
+                sqlx::query($forget).bind(json(&rows)).execute(&mut *$tx).await?;
+                let touched = json(&touched(batch, &ended));
+                sqlx::query($touch).bind(&touched).execute(&mut *$tx).await?;
+                sqlx::query($count).bind(&touched).execute(&mut *$tx).await?;
             }
         }};
     }
-    let append_sql = match db {
-        Db::Sqlite { .. } => APPEND_SQLITE,
-        Db::Postgres(_) => APPEND_POSTGRES,
-    };
     // The text of a running answer need not be on the disk at once, and must not wait for it; an end is promised.
-    in_transaction!(db, sync: !ending.is_empty(), tx => commit_in!(tx, append_sql));
-    Ok(ended)
+    let sync = !ends.is_empty();
+    match db {
+        Db::Sqlite { writer, disk, .. } => {
+            let mut tx = writer.begin_with("begin immediate").await?;
+            commit_in!(tx, [APPEND_SQLITE, END_SQLITE, FORGET_EVENTS_SQLITE, TOUCH_SQLITE, COUNT_TOKENS_SQLITE]);
+            tx.commit().await?;
+            if sync {
+                disk.synced().await?;
+            }
+        }
+        Db::Postgres(pool) => {
+            let mut tx = pool.begin().await?;
+            commit_in!(tx, [APPEND_POSTGRES, END_POSTGRES, FORGET_EVENTS_POSTGRES, TOUCH_POSTGRES, COUNT_TOKENS_POSTGRES]);
+            tx.commit().await?;
+        }
+    }
+    Ok(ended.into_iter().map(|(row, _)| TurnRow(row)).collect())
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// For each exchange with an end: its row, when, who answered, the day, and the tokens.
+fn touched<'a>(batch: &'a [Write], ended: &[(i64, i64)]) -> Vec<(i64, Millis, &'a str, i64, i64, i64)> {
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let ends = batch.iter().filter_map(|write| {
+        let (_, exchange) = ended.iter().find(|(row, _)| *row == write.row.0)?;
+        let end = write.end.as_ref()?;
+        Some((*exchange, end.at, end.agent.as_str(), day(end.at), count(end.usage.input), count(end.usage.output)))
+    });
+    ends.collect()
 }

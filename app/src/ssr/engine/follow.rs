@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use async_stream::stream;
+use futures::stream::{BoxStream, StreamExt};
 
 use super::Engine;
 use super::live::{Html, Live, Look, News};
@@ -15,23 +15,19 @@ use crate::model::frame::Frame;
 use crate::model::ids::{TurnId, UserId};
 use crate::model::turn::Turn;
 
-/// Frames that wait for a slow reader; it never holds the turn back, only itself.
-const QUEUE: usize = 16;
 /// How often a turn that runs in another process is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
+// A reader is asked for nothing and waited for by nobody: each of these streams looks at the turn when it is polled. A slow reader
+// skips what it missed and gets it in one piece, and one that is gone is simply dropped.
 impl Engine {
     /// The frames of a turn for a reader who has everything up to `after`. Ends after [`Frame::End`].
-    pub async fn follow(&self, user: UserId, id: &TurnId, after: Seq) -> Result<ReceiverStream<Frame>, AppError> {
-        let (tx, rx) = mpsc::channel(QUEUE);
+    pub async fn follow(&self, user: UserId, id: &TurnId, after: Seq) -> Result<BoxStream<'static, Frame>, AppError> {
         if let Some(live) = self.inner.live(user, id) {
-            tokio::spawn(follow_live(live, after, tx));
-        } else {
-            let view = self.view(user, id).await?;
-            let (engine, id) = (self.clone(), id.clone());
-            tokio::spawn(async move { engine.follow_stored(user, &id, view, tx).await });
+            return Ok(follow_live(live, after));
         }
-        Ok(ReceiverStream::new(rx))
+        let view = self.view(user, id).await?;
+        Ok(self.clone().follow_stored(user, id.clone(), view))
     }
 
     /// What `look` makes of the turn as it is now and after each change, until its end. Unlike [`Engine::follow`] it renders nothing.
@@ -40,141 +36,127 @@ impl Engine {
         user: UserId,
         id: &TurnId,
         look: impl FnMut(&Turn) -> Vec<T> + Send + 'static,
-    ) -> Result<ReceiverStream<T>, AppError> {
-        let (tx, rx) = mpsc::channel(QUEUE);
+    ) -> Result<BoxStream<'static, T>, AppError> {
         if let Some(live) = self.inner.live(user, id) {
-            tokio::spawn(watch_live(live, look, tx));
-        } else {
-            let turn = self.stored(user, id).await?.turn;
-            let (engine, id) = (self.clone(), id.clone());
-            tokio::spawn(async move { engine.watch_stored(user, &id, turn, look, tx).await });
+            return Ok(watch_live(live, look));
         }
-        Ok(ReceiverStream::new(rx))
+        let turn = self.stored(user, id).await?.turn;
+        Ok(self.clone().watch_stored(user, id.clone(), turn, look))
     }
 
-    async fn watch_stored<T: Send>(
-        &self,
+    fn watch_stored<T: Send + 'static>(
+        self,
         user: UserId,
-        id: &TurnId,
+        id: TurnId,
         mut turn: Turn,
-        mut look: impl FnMut(&Turn) -> Vec<T> + Send,
-        tx: mpsc::Sender<T>,
-    ) {
-        loop {
-            if !send_all(look(&turn), &tx).await || turn.is_ended() {
-                return;
-            }
-            tokio::select! {
-                () = tx.closed() => return,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            match self.stored(user, id).await {
-                Ok(next) => turn = next.turn,
-                // Deleted meanwhile, or the store is away: the reader comes back and is told.
-                Err(_) => return,
+        mut look: impl FnMut(&Turn) -> Vec<T> + Send + 'static,
+    ) -> BoxStream<'static, T> {
+        stream! {
+            loop {
+                for item in look(&turn) {
+                    yield item;
+                }
+                if turn.is_ended() {
+                    return;
+                }
+                tokio::time::sleep(LOOK).await;
+                match self.stored(user, &id).await {
+                    Ok(next) => turn = next.turn,
+                    // Deleted meanwhile, or the store is away: the reader comes back and is told.
+                    Err(_) => return,
+                }
             }
         }
+        .boxed()
     }
 
     /// Follows a turn that has ended, or runs in another process, by looking at the store.
-    async fn follow_stored(&self, user: UserId, id: &TurnId, mut view: TurnView, tx: mpsc::Sender<Frame>) {
-        let mut seen = None;
-        loop {
-            let (seq, ended) = (view.turn.seq, view.turn.is_ended());
-            if seen != Some(seq) {
-                seen = Some(seq);
-                if tx.send(Frame::Snapshot { view: Box::new(view) }).await.is_err() {
-                    return;
+    fn follow_stored(self, user: UserId, id: TurnId, mut view: TurnView) -> BoxStream<'static, Frame> {
+        stream! {
+            let mut seen = None;
+            loop {
+                let (seq, ended) = (view.turn.seq, view.turn.is_ended());
+                if seen != Some(seq) {
+                    seen = Some(seq);
+                    yield Frame::Snapshot { view: Box::new(view) };
                 }
+                if ended {
+                    break;
+                }
+                tokio::time::sleep(LOOK).await;
+                match self.view(user, &id).await {
+                    Ok(next) => view = next,
+                    // Deleted meanwhile, or the store is away: the reader reconnects and is told.
+                    Err(_) => break,
+                }
+            }
+            yield Frame::End;
+        }
+        .boxed()
+    }
+}
+
+fn watch_live<T: Send + 'static>(live: Arc<Live>, mut look: impl FnMut(&Turn) -> Vec<T> + Send + 'static) -> BoxStream<'static, T> {
+    let mut changed = live.subscribe();
+    stream! {
+        loop {
+            changed.mark_unchanged();
+            let (seen, ended) = live.with_turn(|turn| (look(turn), turn.is_ended()));
+            for item in seen {
+                yield item;
             }
             if ended {
-                break;
-            }
-            tokio::select! {
-                () = tx.closed() => return,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            match self.view(user, id).await {
-                Ok(next) => view = next,
-                // Deleted meanwhile, or the store is away: the reader reconnects and is told.
-                Err(_) => break,
-            }
-        }
-        let _ = tx.send(Frame::End).await;
-    }
-}
-
-async fn watch_live<T: Send>(live: Arc<Live>, mut look: impl FnMut(&Turn) -> Vec<T> + Send, tx: mpsc::Sender<T>) {
-    let mut changed = live.subscribe();
-    loop {
-        changed.mark_unchanged();
-        let (seen, ended) = live.with_turn(|turn| (look(turn), turn.is_ended()));
-        if !send_all(seen, &tx).await || ended {
-            return;
-        }
-        tokio::select! {
-            () = tx.closed() => return,
-            // The sender lives as long as `live`, which this task holds.
-            _ = changed.changed() => {}
-        }
-    }
-}
-
-/// Whether the reader is still there.
-async fn send_all<T>(items: Vec<T>, tx: &mpsc::Sender<T>) -> bool {
-    for item in items {
-        if tx.send(item).await.is_err() {
-            return false;
-        }
-    }
-    true
-}
-
-async fn follow_live(live: Arc<Live>, mut after: Seq, tx: mpsc::Sender<Frame>) {
-    let mut changed = live.subscribe();
-    let mut shown: Html = Vec::new();
-    loop {
-        changed.mark_unchanged();
-        let Look { news, html, due_in, ended } = live.look(after);
-        let mut frames = Vec::new();
-        let mut last = None;
-        match news {
-            News::Events { first, mut events } => {
-                after += events.len() as Seq;
-                if ended {
-                    // A turn that says it is over looks it, too: its end comes after the last of its text.
-                    last = events.pop().map(|event| Frame::Events { first: after, events: vec![event] });
-                }
-                if !events.is_empty() {
-                    frames.push(Frame::Events { first, events });
-                }
-                frames.extend(differences(&shown, &html));
-            }
-            News::Whole(view) => {
-                after = view.turn.seq;
-                frames.push(Frame::Snapshot { view });
-            }
-        }
-        shown = html;
-        if ended {
-            frames.extend(last);
-            frames.push(Frame::End);
-        }
-        for frame in frames {
-            if tx.send(frame).await.is_err() {
                 return;
             }
-        }
-        if ended {
-            return;
-        }
-        tokio::select! {
-            () = tx.closed() => return,
-            // The sender lives as long as `live`, which this task holds.
-            _ = changed.changed() => {}
-            () = tokio::time::sleep(due_in.unwrap_or_default()), if due_in.is_some() => {}
+            // The sender lives as long as `live`, which this stream holds.
+            let _ = changed.changed().await;
         }
     }
+    .boxed()
+}
+
+fn follow_live(live: Arc<Live>, mut after: Seq) -> BoxStream<'static, Frame> {
+    let mut changed = live.subscribe();
+    let mut shown: Html = Vec::new();
+    stream! {
+        loop {
+            changed.mark_unchanged();
+            let Look { news, html, due_in, ended } = live.look(after);
+            let mut last = None;
+            match news {
+                News::Events { first, mut events } => {
+                    after += events.len() as Seq;
+                    if ended {
+                        // A turn that says it is over looks it, too: its end comes after the last of its text.
+                        last = events.pop().map(|event| Frame::Events { first: after, events: vec![event] });
+                    }
+                    if !events.is_empty() {
+                        yield Frame::Events { first, events };
+                    }
+                    for frame in differences(&shown, &html) {
+                        yield frame;
+                    }
+                }
+                News::Whole(view) => {
+                    after = view.turn.seq;
+                    yield Frame::Snapshot { view };
+                }
+            }
+            shown = html;
+            if ended {
+                if let Some(last) = last {
+                    yield last;
+                }
+                yield Frame::End;
+                return;
+            }
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = tokio::time::sleep(due_in.unwrap_or_default()), if due_in.is_some() => {}
+            }
+        }
+    }
+    .boxed()
 }
 
 /// The blocks that are not the ones shown. Settled blocks are the same allocation, so this costs a pointer each.
