@@ -115,8 +115,10 @@ pub async fn run() -> Result<(), Failed> {
     let arguments = Arguments::parse();
     let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     let config = Config::from_vars(vars).map_err(Failed::Settings)?;
-    start_log(&config)?;
-    match arguments.command.unwrap_or(Command::Serve) {
+    let command = arguments.command.unwrap_or(Command::Serve);
+    // A command says what it did; only a server tells its log.
+    start_log(if matches!(command, Command::Serve) { &config.log } else { "warn" })?;
+    match command {
         Command::Serve => serve(config).await?,
         Command::Migrate => {
             let db = open_store(&config).await?;
@@ -132,8 +134,8 @@ pub async fn run() -> Result<(), Failed> {
 }
 
 /// Lines for people at a terminal, JSON for machines.
-fn start_log(config: &Config) -> Result<(), Failed> {
-    let filter = EnvFilter::try_new(&config.log).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
+fn start_log(filter: &str) -> Result<(), Failed> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if io::stderr().is_terminal() {
         log.compact().init();
@@ -227,7 +229,10 @@ async fn key(config: &Config, command: KeyCommand) -> Result<(), String> {
         KeyCommand::Revoke { prefix } => {
             let revoked = accounts.revoke_keys(&prefix).await.map_err(|error| error.to_string())?;
             if revoked == 0 {
-                return Err("there is no key that begins so; the account page shows how keys begin".to_owned());
+                return Err(
+                    "there is no key that begins so; a key is named by its first 16 characters, as the account page and `audit` show them"
+                        .to_owned(),
+                );
             }
             print("revoked")?;
         }
@@ -244,7 +249,8 @@ async fn import_tools(config: &Config, file: &Path) -> Result<(), String> {
         audit::record(&db, Act::ToolsImported, &Actor::command_line(), "").await.map_err(|error| error.to_string())?;
     }
     db.close().await;
-    print(&format!("{} tools imported; agents recommend these and no others", imported?))
+    let count = imported?;
+    print(&format!("{count} tool{} imported; agents recommend these and no others", if count == 1 { "" } else { "s" }))
 }
 
 /// One line a row, fields with tabs between. Nothing in a field can pass for another row.

@@ -1,26 +1,70 @@
-//! Mends what the framework answers for server functions: arguments that could not be read would be a fault of ours, and a form that
-//! is sent back to its page would find a stray `?` in the address.
+//! Mends what the framework answers for server functions: arguments that could not be read would be a fault of ours; a form that failed
+//! would be sent back to whatever page says it sent it; and what went wrong, which comes in the address, could be anybody's words. So the
+//! server signs these, and shows no others.
+
+use std::sync::Arc;
 
 use app::model::error::AppError;
+use app::ssr::db::Db;
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::http::header::LOCATION;
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::{Query, Request, State};
+use axum::http::header::{HOST, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
+use sha2::{Digest, Sha256};
 
 /// The header by which a server function says that it failed.
 const FAILED: &str = "serverfnerror";
 /// An error is a few words.
 const ERROR_BYTES: usize = 64 * 1024;
+/// What the framework puts what went wrong into, and our signature of it.
+const ERROR: &str = "__err";
+const SIGNATURE: &str = "__sig";
 
-/// Gives a failed server function the status of its error, and a redirect a clean address.
-pub async fn mend(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let clean = response.headers().get(LOCATION).and_then(|location| location.to_str().ok()?.strip_suffix('?').map(HeaderValue::from_str));
-    if let Some(Ok(clean)) = clean {
-        response.headers_mut().insert(LOCATION, clean);
+/// Signs what went wrong. Cheap to clone.
+#[derive(Clone)]
+pub struct Signer(Arc<str>);
+
+impl Signer {
+    /// With a secret that all servers of one store share.
+    pub async fn of(db: &Db) -> Result<Self, AppError> {
+        let fresh: [u8; 32] = rand::random();
+        Ok(Self(db.setting_or("form_secret", &hex(&fresh)).await?.into()))
     }
+
+    /// Hashed twice, so that nobody can sign a longer text by its beginning.
+    fn sign(&self, error: &str) -> String {
+        let inner = Sha256::new().chain_update(self.0.as_bytes()).chain_update(error).finalize();
+        hex(&Sha256::new().chain_update(self.0.as_bytes()).chain_update(inner).finalize())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn pairs(uri: &Uri) -> Vec<(String, String)> {
+    Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default()
+}
+
+fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+/// Gives a failed server function the status of its error, and a redirect an address of this site.
+pub async fn mend(State(signer): State<Signer>, request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    if request.method().is_safe() && is_forged(&signer, &uri) {
+        return Redirect::to(uri.path()).into_response();
+    }
+    let host = request.headers().get(HOST).cloned();
+    let mut response = next.run(request).await;
+    mend_location(&signer, host.as_ref(), response.headers_mut());
     if response.status() != StatusCode::INTERNAL_SERVER_ERROR || !response.headers().contains_key(FAILED) {
         return response;
     }
@@ -29,4 +73,85 @@ pub async fn mend(request: Request, next: Next) -> Response {
     let status = serde_json::from_slice(&bytes).ok().and_then(|error: AppError| StatusCode::from_u16(error.status()).ok());
     parts.status = status.unwrap_or(parts.status);
     Response::from_parts(parts, Body::from(bytes))
+}
+
+/// Whether an address says that something went wrong which this server did not say.
+fn is_forged(signer: &Signer, uri: &Uri) -> bool {
+    if !uri.query().is_some_and(|query| query.contains(ERROR) || query.contains('%')) {
+        return false;
+    }
+    let pairs = pairs(uri);
+    let mut errors = pairs.iter().filter(|(name, _)| name == ERROR);
+    match (errors.next(), errors.next()) {
+        (None, _) => false,
+        (Some((_, error)), None) => value(&pairs, SIGNATURE) != Some(&signer.sign(error)),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+fn mend_location(signer: &Signer, host: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    let Some(location) = headers.get(LOCATION).and_then(|location| location.to_str().ok()) else { return };
+    let mut clean = on_this_site(location, host).unwrap_or("/").trim_end_matches('?').to_owned();
+    if let Ok(uri) = clean.parse::<Uri>()
+        && let Some(error) = value(&pairs(&uri), ERROR)
+    {
+        // The page that it came from may have said something, too.
+        let (path, query) = clean.split_once('?').unwrap_or((&clean, ""));
+        let rest: String = query.split('&').filter(|pair| !pair.starts_with(SIGNATURE)).flat_map(|pair| [pair, "&"]).collect();
+        clean = format!("{path}?{rest}{SIGNATURE}={}", signer.sign(error));
+    }
+    if let Ok(clean) = HeaderValue::from_str(&clean) {
+        headers.insert(LOCATION, clean);
+    }
+}
+
+/// The part of an address behind the host, if the host is this one.
+fn on_this_site<'a>(location: &'a str, host: Option<&HeaderValue>) -> Option<&'a str> {
+    let rest = match location.strip_prefix("http://").or(location.strip_prefix("https://")) {
+        Some(absolute) => absolute.strip_prefix(host?.to_str().ok()?)?,
+        None => location,
+    };
+    (rest.starts_with('/') && !rest.starts_with("//") && !rest.contains('\\')).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_site_are_kept() {
+        let host = HeaderValue::from_static("chat.example.org");
+        for (location, kept) in [
+            ("/login?x=1", Some("/login?x=1")),
+            ("https://chat.example.org/login?x=1", Some("/login?x=1")),
+            ("http://chat.example.org/", Some("/")),
+            ("https://chat.example.org.evil/", None),
+            ("https://chat.example.org", None),
+            ("https://evil.example/login", None),
+            ("//evil.example/", None),
+            ("/\\evil.example/", None),
+            ("javascript:alert(1)", None),
+            ("", None),
+        ] {
+            assert_eq!(on_this_site(location, Some(&host)), kept, "{location}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_signed_and_no_other_is_shown() {
+        let signer = Signer("secret".into());
+        let mut headers = HeaderMap::new();
+        headers.insert(LOCATION, HeaderValue::from_static("/login?__path=%2Fx&__err=YWJj%3D"));
+        mend_location(&signer, None, &mut headers);
+        let address = headers[LOCATION].to_str().unwrap().to_owned();
+        let forged = |address: &str| is_forged(&signer, &address.parse().unwrap());
+        assert!(!forged(&address) && !forged("/login") && !forged("/login?q=%41"), "{address}");
+        assert!(forged("/login?__err=YWJj%3D") && forged("/login?%5F_err=YWJj"));
+        assert!(forged(&address.replace("YWJj", "YWJk")) && forged(&format!("{address}&__err=x")));
+        headers.insert(LOCATION, HeaderValue::from_str(&address.replace("YWJj", "YWJk")).unwrap());
+        mend_location(&signer, None, &mut headers);
+        let again = headers[LOCATION].to_str().unwrap();
+        assert!(!forged(again) && again.matches(SIGNATURE).count() == 1, "{again}");
+        assert!(is_forged(&Signer("another".into()), &address.parse().unwrap()));
+    }
 }

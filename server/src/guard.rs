@@ -9,7 +9,7 @@ use std::time::Duration;
 use app::model::error::AppError;
 use app::ssr::auth::{self, Client};
 use app::ssr::config::Config;
-use app::ssr::{AppState, account};
+use app::ssr::{AppState, account, web};
 use axum::body::Body;
 use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::http::header::{
@@ -118,7 +118,8 @@ pub async fn pages(State(state): State<AppState>, request: Request, next: Next) 
     let private = path == "/account" || (path.starts_with("/chatgxy/") && !path.starts_with("/chatgxy/turns/"));
     let (parts, body) = request.into_parts();
     if private && parts.method.is_safe() && auth::current_user(&state, &parts).await?.is_none() {
-        return Ok(Redirect::to("/login").into_response());
+        let next = web::own_path(parts.uri.path()).map_or_else(|| "/login".to_owned(), |path| format!("/login?next={path}"));
+        return Ok(Redirect::to(&next).into_response());
     }
     Ok(next.run(Request::from_parts(parts, body)).await)
 }

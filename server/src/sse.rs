@@ -6,7 +6,8 @@ use std::time::Duration;
 use app::model::error::AppError;
 use app::model::event::Seq;
 use app::model::frame::Frame;
-use app::ssr::auth::CurrentUser;
+use app::ssr::account::Accounts;
+use app::ssr::auth::Caller;
 use app::ssr::chat;
 use app::ssr::engine::Engine;
 use axum::extract::rejection::QueryRejection;
@@ -30,7 +31,8 @@ pub struct From {
 /// `GET /chatgxy/turns/{id}/events?after=SEQ`
 pub async fn events(
     State(engine): State<Engine>,
-    CurrentUser(user): CurrentUser,
+    State(accounts): State<Accounts>,
+    caller: Caller,
     Path(id): Path<String>,
     from: Result<Query<From>, QueryRejection>,
     headers: HeaderMap,
@@ -39,7 +41,8 @@ pub async fn events(
     // A browser that reconnects by itself asks with its first address, and says by this header how far it got since.
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = after.unwrap_or(0).max(seen.unwrap_or(0));
-    let frames = engine.follow(user.id, &chat::turn_id(&id)?, after).await?;
+    let frames = engine.follow(caller.user.id, &chat::turn_id(&id)?, after).await?;
+    let frames = frames.take_until(Box::pin(Caller::gone(caller.proof, accounts)));
     let events = Sse::new(frames.map(|frame| Ok::<_, Infallible>(event(&frame))));
     let headers = [(CACHE_CONTROL.as_str(), "no-store, no-transform"), ("x-accel-buffering", "no")];
     Ok((headers, events.keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response())

@@ -341,6 +341,35 @@ async fn guessing_from_one_address_is_slowed_down_and_the_address_cannot_be_made
 }
 
 #[tokio::test]
+async fn whoever_guesses_does_not_keep_the_owner_out() {
+    let app = TestApp::set(Engine::Sqlite, Setting::default().with("CHATGXY_TRUSTED_PROXIES", "127.0.0.1")).await;
+    app.person("ada@example.org").await;
+    let browser = app.browser();
+    let login = async |from: &'static str, password: &str| {
+        let form = browser.function("account/login", &credentials("ada@example.org", password));
+        browser.send(form.header("x-forwarded-for", from)).await.status().as_u16()
+    };
+    for _ in 0..10 {
+        assert_eq!(login("192.0.2.1", "a wrong password").await, 400);
+    }
+    assert_eq!(login("192.0.2.1", "correct horse").await, 429);
+    assert_eq!(login("192.0.2.2", "correct horse").await, 200, "from her own address she comes in");
+}
+
+#[tokio::test]
+async fn after_the_sign_in_comes_the_page_that_was_wanted() {
+    let app = TestApp::start().await;
+    app.person("ada@example.org").await;
+    for (next, to) in [("/account", "/account"), ("//evil.example", "/chatgxy"), ("", "/chatgxy")] {
+        let browser = app.browser();
+        let fields = [("email", "ada@example.org"), ("password", "correct horse"), ("next", next)];
+        assert_eq!(browser.submit("/login", "account/login", &fields).await, to);
+    }
+    let html = text(app.browser().page("/login?next=/account").await).await;
+    assert!(html.contains("name=\"next\"") && html.contains("value=\"/account\""), "{html}");
+}
+
+#[tokio::test]
 async fn forms_work_without_scripts() {
     let app = TestApp::start().await;
     let ada = app.browser();

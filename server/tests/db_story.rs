@@ -190,7 +190,7 @@ async fn a_turn_is_begun_grown_ended_and_read_back_whole() {
         assert_eq!((stored.state_name(), stored.text().as_str()), ("running", ""));
         db.replay(&mut stored).await.unwrap();
         assert_eq!(stored, turn, "a running turn is its row and its events");
-        assert_eq!(db.live_turns(me).await.unwrap(), [turn.id.clone()]);
+        assert_eq!(db.live_turn(exchange.id).await.unwrap(), Some(turn.id.clone()));
 
         let mut running = turn.clone();
         assert_eq!(end(&writer, &mut turn, 1, End::Answered, 2_000).await, Written::Stored);
@@ -201,6 +201,66 @@ async fn a_turn_is_begun_grown_ended_and_read_back_whole() {
         let after = db.exchange(me, "chat").await.unwrap().unwrap();
         assert_eq!((after.updated_at, after.agent.as_str()), (2_000, "router"));
         assert_eq!(end(&writer, &mut running, 1, End::Answered, 3_000).await, Written::Refused, "it ends once");
+    }
+}
+
+/// Does what only somebody at the database can do.
+async fn by_hand(db: &Db, statement: &'static str) {
+    match db {
+        Db::Sqlite { writer, .. } => drop(sqlx::query(statement).execute(writer).await.unwrap()),
+        Db::Postgres(pool) => drop(sqlx::query(statement).execute(pool).await.unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn a_bad_or_missing_event_costs_its_own_words_only() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        for word in ["one ", "two ", "three ", "four ", "five "] {
+            grow(&writer, &mut turn, 1, word).await;
+        }
+        flush(&writer).await;
+        by_hand(&db, "update turn_event set event = '{bad' where seq = 2").await;
+        by_hand(&db, "delete from turn_event where seq = 4").await;
+        let mut stored = db.turn(me, &turn.id).await.unwrap().unwrap().turn;
+        db.replay(&mut stored).await.unwrap();
+        assert_eq!((stored.text().as_str(), stored.seq), ("one three five ", 5));
+        let (taken, _, _) = db.take_over(turn.row, 1, &lease("you", 9_000)).await.unwrap().unwrap();
+        assert_eq!(taken.text(), "one three five ");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_hides_no_other() {
+    let (db, _keep) = fresh_database(Engine::Sqlite).await;
+    let (writer, _) = Writer::start(db.clone());
+    let me = user(&db, "a@x.org").await;
+    for (chat, prompt) in [("one", "p1"), ("two", "p1"), ("two", "p2"), ("three", "p1")] {
+        let mut turn = begin(&db, &question(me, chat, prompt, 1_000)).await;
+        end(&writer, &mut turn, 1, End::Answered, 2_000).await;
+    }
+    by_hand(&db, "update chat_exchange set title = x'ff' where uuid = 'one'").await;
+    by_hand(&db, "update chat_exchange_message set message = x'fffe' where prompt_id = 'p2'").await;
+    let names = |lines: &[app::model::exchange::ExchangeSummary]| lines.iter().map(|line| line.uuid.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&db.history(me, None, 50).await.unwrap().lines), ["three", "two"]);
+    assert_eq!(db.history_lines(me, None, 50).await.unwrap().history_lines().unwrap().len(), 3);
+    let exchange = db.exchange(me, "two").await.unwrap().unwrap();
+    assert_eq!(db.turns(exchange.id, None, 50).await.unwrap().0.len(), 1);
+    assert_eq!(db.lines(me, "two").await.unwrap().lines().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_live_turn_that_cannot_be_read_is_given_up_and_blocks_nobody() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let me = user(&db, "a@x.org").await;
+        let turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        by_hand(&db, "update chat_exchange_message set uuid = 'not a uuid!'").await;
+        assert!(db.take_over(turn.row, 1, &lease("you", 9_000)).await.unwrap().is_none());
+        assert!(matches!(db.begin(&question(me, "chat", "p2", 2_000)).await.unwrap(), Begun::New(..)), "{engine:?}");
     }
 }
 
@@ -254,7 +314,9 @@ async fn nobody_reads_or_changes_what_is_someone_elses() {
         assert!(!db.set_feedback(other, &turn.id, Some(&Feedback { good: true, reason: None })).await.unwrap());
         assert!(!db.delete_exchange(other, &uuid, 5).await.unwrap());
         assert!(db.clear_history(other, 5).await.unwrap().is_empty());
-        assert!(db.live_turns(other).await.unwrap().is_empty());
+        assert!(db.deleted_live_turns(other).await.unwrap().is_empty());
+        assert_eq!(db.known_turn(other, &uuid, &turn.prompt.id).await.unwrap(), None);
+        assert_eq!(db.known_turn(me, &uuid, &turn.prompt.id).await.unwrap(), Some(turn.id.clone()));
         assert!(db.exchange(me, "chat").await.unwrap().is_some());
     }
 }
@@ -298,7 +360,7 @@ async fn another_answer_or_a_changed_question_makes_a_branch_and_loses_nothing()
         }
         let shown = async || {
             let lines = db.lines(me, "chat").await.unwrap();
-            lines.lines().unwrap().into_iter().map(|line| line.uuid.to_owned()).collect::<Vec<_>>()
+            lines.lines().unwrap().into_iter().map(|line| line.uuid.into_owned()).collect::<Vec<_>>()
         };
         let changed = Sibling { text: Some("What else?".into()), latest_only: false, ..retry(me, &turns[1].id, 9_000) };
         let Begun::New(mut branch, exchange) = db.begin_sibling(&changed).await.unwrap() else { panic!("not begun") };

@@ -187,10 +187,10 @@ async fn s1_after_signing_out_no_page_shows_anything() {
     ada.call("chat/send", &[("exchange", "chat"), ("query", "a secret question")]).await;
     assert!(text(ada.page("/chatgxy/chat").await).await.contains("a secret question"));
     ada.call("account/logout", &[]).await;
-    for path in ["/chatgxy", "/chatgxy/chat", "/account"] {
+    for (path, to) in [("/chatgxy", "/login"), ("/chatgxy/chat", "/login?next=/chatgxy/chat"), ("/account", "/login?next=/account")] {
         let answer = ada.page(path).await;
         assert!(answer.status().is_redirection(), "{path}");
-        assert_eq!(answer.headers()["location"], "/login");
+        assert_eq!(answer.headers()["location"], to);
         assert!(!text(answer).await.contains("a secret question"));
     }
 }
@@ -447,4 +447,67 @@ async fn a_shutdown_ends_open_streams_and_then_the_server() {
     assert_eq!(app.stop().await, Ok(()));
     let messages = reading.await.unwrap();
     assert!(messages.contains("shutdown") && messages.contains(r#""frame":"end""#) | messages.contains(r#"data: "end""#), "{messages}");
+}
+
+#[tokio::test]
+async fn a_title_is_text_in_the_head_of_the_page() {
+    let app = TestApp::start().await;
+    let ada = app.person("ada@example.org").await;
+    let title = "</title><meta http-equiv=refresh content=\"0;url=https://evil.example\"> & <b>";
+    ada.call("chat/send", &[("exchange", "chat"), ("query", title)]).await;
+    let html = text(ada.page("/chatgxy/chat").await).await;
+    assert!(!html.contains("<meta http-equiv=refresh"), "{html}");
+    assert!(html.contains("<title>&lt;/title&gt;&lt;meta") && html.contains("&amp; &lt;b&gt; · ChatGXY</title>"), "{html}");
+}
+
+#[tokio::test]
+async fn no_link_puts_words_on_the_sign_in_page() {
+    let app = TestApp::start().await;
+    let eve = app.browser();
+    // {"forbidden":{"reason":"Call 555"}}
+    let forged = "/login?__path=%2Fapi%2Ffn%2Faccount%2Flogin&__err=eyJmb3JiaWRkZW4iOnsicmVhc29uIjoiQ2FsbCA1NTUifX0%3D";
+    let answer = eve.page(forged).await;
+    assert_eq!((answer.status().as_u16(), &answer.headers()["location"]), (303, &"/login".parse().unwrap()));
+    let said = eve.submit("/login", "account/login", &[("email", "ada@example.org"), ("password", "wrong one")]).await;
+    assert!(text(eve.page(&said).await).await.contains("The email or the password is wrong."), "{said}");
+    let elsewhere = eve.function("account/login", &[("email", "x"), ("password", "y")]).header("accept", "text/html");
+    for referer in ["https://evil.example/login", "//evil.example", "javascript:alert(1)"] {
+        let answer = eve.send(elsewhere.try_clone().unwrap().header("referer", referer)).await;
+        let location = answer.headers()["location"].to_str().unwrap().to_owned();
+        assert!(location.starts_with('/') && !location.starts_with("//"), "{referer} {location}");
+    }
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_streams_of_the_session_and_no_others() {
+    let app = TestApp::set(Engine::Sqlite, Setting::default().rules(SLOW)).await;
+    let ada = app.person("ada@example.org").await;
+    let phone = app.browser();
+    phone.call("account/login", &[("email", "ada@example.org"), ("password", "correct horse")]).await;
+    let sent = json(ada.call("chat/send", &[("exchange", "chat"), ("query", "slow")]).await).await;
+    let path = format!("/chatgxy/turns/{}/events?after=0", sent["view"]["turn"]["id"].as_str().unwrap());
+    let (mut here, mut there) = (ada.get(&path).await, phone.get(&path).await);
+    assert!(here.chunk().await.unwrap().is_some() && there.chunk().await.unwrap().is_some());
+    ada.call("account/logout", &[]).await;
+    let ended = async { while here.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the stream ends with the session");
+    assert!(there.chunk().await.unwrap().is_some(), "another device reads on");
+    assert_eq!(app.browser().get(&path).await.status(), 401);
+}
+
+const SLOW: &str = r#"
+rules:
+  - {match: {query: "^slow"}, response: {content: "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z"}, stream: {chunk_chars: 2, delay_ms: 300}}
+fallback: {content: "x"}
+"#;
+
+#[tokio::test]
+async fn anothers_running_answer_is_not_found_by_number_either() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.person("ada@example.org").await, app.person("bob@example.org").await);
+    ada.call("chat/send", &[("exchange", "chat"), ("query", "hi")]).await;
+    for name in ["1", "chat"] {
+        assert_eq!(bob.get(&format!("/api/chat/{name}/stream")).await.status(), 404, "{name}");
+    }
+    assert_eq!(bob.get("/api/chat/99/stream").await.status(), 204);
 }

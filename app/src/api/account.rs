@@ -43,15 +43,15 @@ impl std::fmt::Debug for CreatedKey {
     }
 }
 
-/// Signs this browser in, with a new session.
+/// Signs this browser in, with a new session; a form then shows `next`, a path of this site.
 #[server(prefix = "/api/fn", endpoint = "account/login", output = crate::api::Answer)]
-pub async fn login(email: String, password: Password) -> Result<(), AppError> {
+pub async fn login(email: String, password: Password, #[server(default)] next: String) -> Result<(), AppError> {
     use crate::ssr::web;
     web::answer(async {
         let (accounts, client) = (web::state().accounts, web::client());
         let signed_in = accounts.sign_in(client.ip, &email, password, web::session().as_ref()).await?;
         web::set_session(Some(&signed_in.session));
-        leptos_axum::redirect("/chatgxy");
+        leptos_axum::redirect(web::own_path(&next).unwrap_or("/chatgxy"));
         Ok(())
     })
     .await

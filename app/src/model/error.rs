@@ -58,6 +58,9 @@ pub enum AppError {
     /// The server cannot do it now.
     #[error("The server is busy or shutting down. Try again in a moment.")]
     Unavailable,
+    /// The disk takes nothing more: it is full, or failing.
+    #[error("The server's disk takes nothing more, so this was not stored. Tell whoever runs the server, and try again later.")]
+    Full,
     /// A fault of ours; the id is in the log.
     #[error("Something went wrong on the server. Nothing you sent before was lost. Id for support: {id}")]
     Internal {
@@ -109,6 +112,7 @@ impl AppError {
             Self::TooLarge { .. } => 413,
             Self::TooMany { .. } | Self::TooMuch { .. } => 429,
             Self::Unavailable | Self::Transport => 503,
+            Self::Full => 507,
             Self::Internal { .. } => 500,
         }
     }
@@ -125,6 +129,7 @@ impl AppError {
             Self::TooMany { .. } => 429_001,
             Self::TooMuch { .. } => 429_002,
             Self::Unavailable | Self::Transport => 503_001,
+            Self::Full => 507_001,
             Self::Internal { .. } => 500_001,
         }
     }

@@ -12,10 +12,10 @@ use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::audit::{self, Act, Actor};
-use super::auth::{self, Token};
+use super::auth::{self, Proof, Token};
 use super::clock;
 use super::config::Registration;
 use super::db::users::NewAccount;
@@ -49,8 +49,13 @@ pub struct Accounts {
 }
 
 struct Guard {
+    /// Bumped when a session or a key ends; the number itself means nothing.
+    endings: watch::Sender<u64>,
     hashing: Arc<Semaphore>,
-    by_email: DefaultKeyedRateLimiter<String>,
+    /// Tries at one account from one address: whoever guesses does not keep its owner out.
+    by_email: DefaultKeyedRateLimiter<(IpAddr, String)>,
+    /// Tries at one account from everywhere.
+    by_email_anywhere: DefaultKeyedRateLimiter<String>,
     by_address: DefaultKeyedRateLimiter<IpAddr>,
     /// Who came through a proxy, from where, and is in the audit log already.
     noted: DefaultKeyedRateLimiter<(IpAddr, i64)>,
@@ -91,8 +96,10 @@ impl Accounts {
     /// The accounts of a store.
     pub fn new(db: Db, registration: Registration) -> Self {
         let guard = Guard {
+            endings: watch::channel(0).0,
             hashing: Arc::new(Semaphore::new(HASHING)),
             by_email: RateLimiter::keyed(quota(10, Duration::from_secs(30))),
+            by_email_anywhere: RateLimiter::keyed(quota(200, Duration::from_secs(5))),
             by_address: RateLimiter::keyed(quota(60, Duration::from_secs(1))),
             noted: RateLimiter::keyed(quota(1, Duration::from_mins(10))),
         };
@@ -135,6 +142,24 @@ impl Accounts {
         self.db.insert_user(&new).await?.ok_or_else(|| AppError::Conflict { reason: reason.into() })
     }
 
+    /// Wakes when a session or a key may have ended.
+    pub fn endings(&self) -> watch::Receiver<u64> {
+        self.guard.endings.subscribe()
+    }
+
+    fn something_ended(&self) {
+        self.guard.endings.send_modify(|n| *n += 1);
+    }
+
+    /// Whether what somebody proved themselves with is still good.
+    pub async fn still_good(&self, proof: &Proof) -> Result<bool, AppError> {
+        Ok(match proof {
+            Proof::Session(hash) => self.db.session(hash, clock::now()).await?.is_some(),
+            Proof::Key(hash) => self.db.key_owner(hash).await?.is_some(),
+            Proof::Proxy => true,
+        })
+    }
+
     async fn record(&self, act: Act, by: &Actor, subject: &str) -> Result<(), AppError> {
         audit::record(&self.db, act, by, subject).await
     }
@@ -143,7 +168,7 @@ impl Accounts {
     pub async fn sign_in(&self, from: IpAddr, address: &str, password: Password, old: Option<&Token>) -> Result<SignedIn, AppError> {
         self.guard.admit_address(from)?;
         let address = email(address).ok_or_else(wrong_credentials)?;
-        self.guard.admit_email(&address)?;
+        self.guard.admit_email(from, &address)?;
         let account = self.db.account_by_email(&address).await?;
         let hash = account.as_ref().and_then(|account| account.password_hash.clone());
         let right = self.verify(password, hash.clone()).await?;
@@ -162,6 +187,7 @@ impl Accounts {
         }
         if let Some(old) = old {
             self.db.delete_session(&old.hash()).await?;
+            self.something_ended();
         }
         self.record(Act::SignedIn, &Actor::person(&user.email, from), "").await?;
         Ok(SignedIn { user, session })
@@ -169,7 +195,9 @@ impl Accounts {
 
     /// Ends a session, at once.
     pub async fn sign_out(&self, from: IpAddr, session: &Token) -> Result<(), AppError> {
-        match self.db.delete_session(&session.hash()).await? {
+        let ended = self.db.delete_session(&session.hash()).await?;
+        self.something_ended();
+        match ended {
             Some(email) => self.record(Act::SignedOut, &Actor::person(&email, from), "").await,
             None => Ok(()),
         }
@@ -177,7 +205,7 @@ impl Accounts {
 
     /// Replaces the password. Every session of the person ends at once, on every device; the browser that asked gets a new one.
     pub async fn change_password(&self, from: IpAddr, user: &User, current: Password, new: Password) -> Result<Token, AppError> {
-        self.guard.admit_email(&user.email)?;
+        self.guard.admit_email(from, &user.email)?;
         let new = checked_password(new, "new")?;
         let account = self.db.account_by_id(user.id).await?.ok_or(AppError::NotSignedIn)?;
         if !self.verify(current, account.password_hash).await? {
@@ -185,6 +213,7 @@ impl Accounts {
         }
         let hash = self.hash(new).await?;
         self.db.set_password(user.id, &hash).await?;
+        self.something_ended();
         self.record(Act::PasswordChanged, &Actor::person(&user.email, from), "").await?;
         auth::start_session(&self.db, user).await
     }
@@ -215,6 +244,7 @@ impl Accounts {
     /// Revokes a key, at once.
     pub async fn revoke_key(&self, from: IpAddr, user: &User, key: i64) -> Result<(), AppError> {
         let prefix = self.db.delete_key(user.id, key).await?.ok_or_else(|| AppError::not_found("The key"))?;
+        self.something_ended();
         self.record(Act::KeyRevoked, &Actor::person(&user.email, from), &prefix).await
     }
 
@@ -281,8 +311,9 @@ impl Guard {
         admit(&self.by_address, &network(from))
     }
 
-    fn admit_email(&self, email: &String) -> Result<(), AppError> {
-        admit(&self.by_email, email)
+    fn admit_email(&self, from: IpAddr, email: &String) -> Result<(), AppError> {
+        admit(&self.by_email, &(network(from), email.clone()))?;
+        admit(&self.by_email_anywhere, email)
     }
 }
 

@@ -31,6 +31,8 @@ use crate::ssr::clock;
 const SESSION: Millis = 30 * 24 * 60 * 60 * 1000;
 /// A session in use is prolonged this often; more often would be a write per request.
 const PROLONG: Millis = 60 * 60 * 1000;
+/// How often a stream looks whether its reader is still signed in.
+const RECHECK: std::time::Duration = std::time::Duration::from_secs(15);
 /// The use of a key is noted this often.
 const TOUCH: Millis = 60 * 1000;
 /// How long a browser keeps the cookie; the session behind it is what ends.
@@ -153,6 +155,37 @@ pub struct Caller {
     pub user: User,
     /// The key's scope; everything for a browser.
     pub scope: Scope,
+    /// How they prove it.
+    pub proof: Proof,
+}
+
+/// How somebody proves who they are; only hashes of secrets.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// A session.
+    Session(String),
+    /// An API key.
+    Key(String),
+    /// A trusted proxy says so.
+    Proxy,
+}
+
+impl Caller {
+    /// Returns when the session has ended or the key is revoked: what is sent to a caller must end then, too. Within seconds, when that
+    /// happened in another process.
+    pub async fn gone(proof: Proof, accounts: Accounts) {
+        let mut endings = accounts.endings();
+        loop {
+            tokio::select! {
+                _ = endings.changed() => {}
+                () = tokio::time::sleep(RECHECK) => {}
+            }
+            // A store that does not answer is no proof of anything.
+            if matches!(accounts.still_good(&proof).await, Ok(false)) {
+                return;
+            }
+        }
+    }
 }
 
 /// Who calls; `None` for a browser that is not signed in.
@@ -170,14 +203,14 @@ where
     if let Some(key) = key_of(&config, parts) {
         return of_key(&db, &key?, client, parts).await.map(Some);
     }
-    let whole = |user| Caller { user, scope: Scope::Admin };
+    let whole = |user, proof| Caller { user, scope: Scope::Admin, proof };
     let named = config.proxy_user_header.as_ref().filter(|_| client.by_proxy).and_then(|name| parts.headers.get(name));
     if let Some(email) = named {
         let email = email.to_str().ok().and_then(account::email).ok_or(AppError::NotSignedIn)?;
-        return Accounts::from_ref(state).of_proxy(client.ip, &email).await.map(|user| Some(whole(user)));
+        return Accounts::from_ref(state).of_proxy(client.ip, &email).await.map(|user| Some(whole(user, Proof::Proxy)));
     }
     match client.session(&parts.headers) {
-        Some(session) => Ok(user_of_session(&db, &session).await?.map(whole)),
+        Some(session) => Ok(user_of_session(&db, &session).await?.map(|user| whole(user, Proof::Session(session.hash())))),
         None => Ok(None),
     }
 }
@@ -205,7 +238,8 @@ fn key_of<'a>(config: &Config, parts: &'a Parts) -> Option<Result<Cow<'a, str>, 
 }
 
 async fn of_key(db: &Db, key: &str, client: Client, parts: &Parts) -> Result<Caller, AppError> {
-    let owner = db.key_owner(&hash(key)).await?.ok_or(AppError::NotSignedIn)?;
+    let hash = hash(key);
+    let owner = db.key_owner(&hash).await?.ok_or(AppError::NotSignedIn)?;
     let (mut user, scope, now) = (owner.user(), owner.scope(), clock::now());
     if owner.used_at.is_none_or(|used_at| now - used_at >= TOUCH) {
         audit::record(db, Act::KeyUsed, &Actor::person(&user.email, client.ip), &owner.prefix).await?;
@@ -224,7 +258,7 @@ async fn of_key(db: &Db, key: &str, client: Client, parts: &Parts) -> Result<Cal
         audit::record(db, Act::ActedAs, &Actor::person(&user.email, client.ip), &other.email).await?;
         user = other;
     }
-    Ok(Caller { user, scope })
+    Ok(Caller { user, scope, proof: Proof::Key(hash) })
 }
 
 async fn user_of_session(db: &Db, session: &Token) -> Result<Option<User>, AppError> {
@@ -258,6 +292,20 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         current_user(state, parts).await?.map(Self).ok_or(AppError::NotSignedIn)
+    }
+}
+
+impl<S> FromRequestParts<S> for Caller
+where
+    S: Send + Sync,
+    Db: FromRef<S>,
+    Arc<Config>: FromRef<S>,
+    Accounts: FromRef<S>,
+{
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        caller(state, parts).await?.ok_or(AppError::NotSignedIn)
     }
 }
 

@@ -184,10 +184,10 @@ pub async fn lines<'a>(engine: &Engine, user: UserId, joined: &'a Joined) -> Res
     if lines.is_empty() {
         return Err(AppError::no_exchange());
     }
-    for line in lines.iter_mut().filter(|line| matches!(line.state, "running" | "paused")) {
-        let turn = engine.current(user, &turn_id(line.uuid)?).await?;
+    for line in lines.iter_mut().filter(|line| matches!(&*line.state, "running" | "paused")) {
+        let turn = engine.current(user, &turn_id(&line.uuid)?).await?;
         line.message = StoredMessage::of(&turn, Map::new()).to_json().into();
-        line.state = turn.state_name();
+        line.state = turn.state_name().into();
     }
     Ok(lines)
 }
@@ -218,9 +218,13 @@ pub async fn latest(db: &Db, user: UserId) -> Result<Option<ExchangeUuid>, AppEr
 /// Moves a conversation to the bin, its running answer stopped; the time is the key to take it back.
 pub async fn delete(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Millis, AppError> {
     let summary = exchange(db, user, name).await?;
-    engine.stop_all(user, Some(&summary.id)).await?;
     let now = clock::now();
-    if db.delete_exchange(user, &summary.uuid, now).await? { Ok(now) } else { Err(AppError::no_exchange()) }
+    if !db.delete_exchange(user, &summary.uuid, now).await? {
+        return Err(AppError::no_exchange());
+    }
+    // In this order: what is in the bin begins no turn, so none escapes.
+    engine.stop_deleted(user).await?;
+    Ok(now)
 }
 
 /// What was moved to the bin.
@@ -236,9 +240,9 @@ pub struct Cleared {
 
 /// Moves all general conversations to the bin.
 pub async fn clear_history(db: &Db, engine: &Engine, user: UserId) -> Result<Cleared, AppError> {
-    engine.stop_all(user, None).await?;
     let deleted_at = clock::now();
     let counts = db.clear_history(user, deleted_at).await?;
+    engine.stop_deleted(user).await?;
     Ok(Cleared { deleted_at, exchanges: counts.len(), turns: counts.iter().sum() })
 }
 

@@ -218,8 +218,8 @@ impl Reader<'_> {
         let value = parse(text);
         if value.is_none() {
             // The value of this one may hold a password.
-            let shown = if name == "DATABASE_URL" { String::new() } else { format!("{text:?} ") };
-            self.errors.push(format!("{name}: {shown}is not allowed; allowed is {}", allowed(name)));
+            let shown = if name == "DATABASE_URL" { "this value".to_owned() } else { format!("{text:?}") };
+            self.errors.push(format!("{name}: {shown} is not allowed; allowed is {}", allowed(name)));
         }
         value
     }
@@ -381,7 +381,7 @@ mod tests {
         for name in [
             "CHATGXY_ADDR: \"here\" is not allowed; allowed is an address and a port, for example 127.0.0.1:3000",
             "CHATGXY_REGISTRATION: \"maybe\" is not allowed; allowed is open or closed",
-            "DATABASE_URL: is not allowed; allowed is sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME",
+            "DATABASE_URL: this value is not allowed; allowed is sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME",
         ] {
             assert!(error.lines().any(|line| line == name), "{name}\n{error}");
         }

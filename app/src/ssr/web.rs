@@ -53,6 +53,13 @@ pub fn set_session(session: Option<&Token>) {
     }
 }
 
+/// A path, unless a browser would take it for another site's address, or for that of a form.
+pub fn own_path(path: &str) -> Option<&str> {
+    let known =
+        ["/chatgxy", "/account"].iter().any(|page| path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+    (known && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte))).then_some(path)
+}
+
 /// Runs a use case and gives its error the right status. A plain form is redirected and a page shows the error itself, so their
 /// statuses are left alone, but for a page about nothing: that is a 404 to machines too.
 pub async fn answer<T>(work: impl Future<Output = Result<T, AppError>>) -> Result<T, AppError> {
@@ -89,4 +96,30 @@ fn accepts_html() -> bool {
     use_context::<Parts>().is_some_and(|parts| {
         parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains("text/html"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_path;
+
+    #[test]
+    fn only_a_page_of_this_site_comes_after_the_sign_in() {
+        for good in ["/chatgxy", "/chatgxy/new", "/chatgxy/a-b_c", "/account"] {
+            assert_eq!(own_path(good), Some(good));
+        }
+        for bad in [
+            "",
+            "/",
+            "//evil.example",
+            "/\\evil",
+            "https://evil.example",
+            "/chatgxyz",
+            "/account?x",
+            "/chatgxy/\r\nx",
+            "/login",
+            "javascript:x",
+        ] {
+            assert_eq!(own_path(bad), None, "{bad}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use leptos_router::components::Redirect;
 use leptos_router::hooks::use_query_map;
 use server_fn::ServerFn;
 
-use super::browser::{clipboard, field, online, storage};
+use super::browser::{clipboard, dialog, field, online, storage, tabs};
 use super::sign_in::form_error;
 use super::widgets::{FormError, Icon, Notes, NotesView, Rail, Time};
 use crate::api::account::{AccountView, ChangePassword, Logout, ModelStatus, RevokeKey, account, create_key};
@@ -158,6 +158,7 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
                 Ok(created) => {
                     error.set(String::new());
                     secret.set(Some(created.secret));
+                    field::clear(name);
                     keys.update(|keys| keys.push(created.key));
                     notes.announce("Key created. Copy it now: it is shown once.");
                 }
@@ -168,17 +169,17 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
     view! {
         <section class="card" aria-labelledby="keys-heading">
             <h2 id="keys-heading">"API keys"</h2>
-            <p>"Programs send a key as the header " <code>"x-api-key"</code> " and act as you, as far as the key may."</p>
+            <p>"Programs send a key as the header " <code>"x-api-key"</code> " and act as you, within the permission of the key."</p>
             <noscript>
                 <p>"A new key is shown once, by script: switch JavaScript on to make one, or ask whoever runs this server."</p>
             </noscript>
             <form class="form" data-inline="true" on:submit=create>
-                <label class="field">
+                <label class="field needs-script">
                     <span>"Name"</span>
                     <input class="input" name="name" maxlength="100" placeholder="What the key is for" required node_ref=name />
                 </label>
                 <label class="field">
-                    <span>"May"</span>
+                    <span>"Permission"</span>
                     <select class="input" autocomplete="off" on:change:target=move |event| scope.set(event.target().value())>
                         {[Scope::Chat, Scope::Read, Scope::Admin].map(|scope| view! { <option value=scope.name()>{may(scope)}</option> })}
                     </select>
@@ -209,12 +210,12 @@ fn KeysCard(keys: Vec<ApiKey>, notes: Notes) -> impl IntoView {
                 Either::Right(
                     view! {
                         <div class="table-scroll" tabindex="0" role="region" aria-label="Your API keys">
-                            <table class="table">
+                            <table class="table keys">
                                 <thead>
                                     <tr>
                                         <th scope="col">"Name"</th>
                                         <th scope="col">"Begins with"</th>
-                                        <th scope="col">"May"</th>
+                                        <th scope="col">"Permission"</th>
                                         <th scope="col">"Created"</th>
                                         <th scope="col">"Last used"</th>
                                         <th scope="col">
@@ -241,7 +242,7 @@ fn may(scope: Scope) -> &'static str {
     match scope {
         Scope::Read => "Read only",
         Scope::Chat => "Read and chat",
-        Scope::Admin => "Everything I may",
+        Scope::Admin => "All that I may",
     }
 }
 
@@ -252,6 +253,7 @@ fn KeyRow(key: ApiKey) -> impl IntoView {
         None => Either::Right("never"),
     };
     let label = format!("Delete key: {}", key.name);
+    let question = format!("Delete the key “{}”? Programs that use it stop working at once.", key.name);
     view! {
         <tr>
             <td>{key.name}</td>
@@ -264,7 +266,7 @@ fn KeyRow(key: ApiKey) -> impl IntoView {
             </td>
             <td>{used}</td>
             <td>
-                <form method="post" action=RevokeKey::PATH>
+                <form method="post" action=RevokeKey::PATH on:submit=move |event| dialog::confirm(&event, &question)>
                     <input type="hidden" name="id" value=key.id.to_string() />
                     <button class="icon-button" aria-label=label.clone() title=label>
                         <Icon name="trash" />
@@ -275,13 +277,19 @@ fn KeyRow(key: ApiKey) -> impl IntoView {
     }
 }
 
+/// What the browser does beside the form.
+fn sign_out() {
+    storage::forget();
+    tabs::tell_gone();
+}
+
 #[component]
 fn SignOutCard() -> impl IntoView {
     view! {
         <section class="card" aria-labelledby="sign-out-heading">
             <h2 id="sign-out-heading">"Sign out"</h2>
             <p>"Ends this session and forgets what this browser kept of your drafts."</p>
-            <form method="post" action=Logout::PATH on:submit=move |_| storage::forget()>
+            <form method="post" action=Logout::PATH on:submit=move |_| sign_out()>
                 <button class="button">
                     <Icon name="sign-out" />
                     "Sign out"

@@ -17,7 +17,7 @@ pub fn App() -> impl IntoView {
     provide_meta_context();
     browser::listen::install();
     view! {
-        <Title formatter=|title: String| if title.is_empty() { "ChatGXY".to_owned() } else { format!("{title} · ChatGXY") } />
+        <Title formatter=|title: String| if title.is_empty() { "ChatGXY".to_owned() } else { format!("{} · ChatGXY", in_head(title)) } />
         // Not for the router: the browser itself moves the focus along.
         <a class="skip" href="#main" rel="external">
             "Skip to content"
@@ -31,6 +31,11 @@ pub fn App() -> impl IntoView {
             </Routes>
         </Router>
     }
+}
+
+/// A title as the page's head takes it: the framework writes it into the HTML as it is.
+fn in_head(title: String) -> String {
+    if cfg!(feature = "ssr") { title.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") } else { title }
 }
 
 /// A page that does not exist.

@@ -20,6 +20,13 @@ pub fn form_error<F: ServerFn>() -> String {
     })
 }
 
+/// Where the person was going, for the form to pass on.
+#[component]
+fn Next() -> impl IntoView {
+    let next = use_query_map().with_untracked(|query| query.get_str("next").unwrap_or_default().to_owned());
+    view! { <input type="hidden" name="next" value=next /> }
+}
+
 /// `/login`
 #[component]
 pub fn LoginPage() -> impl IntoView {
@@ -34,6 +41,7 @@ pub fn LoginPage() -> impl IntoView {
                 <h1>"Sign in"</h1>
                 <form class="form" method="post" action=Login::PATH>
                     <FormError text={form_error::<Login>()} />
+                    <Next />
                     <label class="field">
                         <span>"Email"</span>
                         <input class="input" type="email" name="email" autocomplete="username" required />

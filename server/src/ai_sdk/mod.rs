@@ -8,9 +8,8 @@ use std::convert::Infallible;
 
 use app::model::error::AppError;
 use app::model::turn::Turn;
-use app::model::user::User;
 use app::ssr::AppState;
-use app::ssr::auth::CurrentUser;
+use app::ssr::auth::{Caller, CurrentUser};
 use app::ssr::chat::{self, Ask, Branch};
 use axum::Json;
 use axum::extract::State;
@@ -63,11 +62,12 @@ pub fn is_submit(body: &Value) -> bool {
 }
 
 /// `POST /api/chat` with an AI SDK body: asks, and streams the answer.
-pub async fn submit(state: &AppState, user: &User, agent: Option<String>, body: Value) -> Result<Response, AppError> {
+pub async fn submit(state: &AppState, caller: &Caller, agent: Option<String>, body: Value) -> Result<Response, AppError> {
     let body: Submit = serde_json::from_value(body).map_err(|error| AppError::invalid("body", error.to_string()))?;
     if body.id.is_empty() {
         return Err(AppError::invalid("id", "The conversation needs an id: 1 to 64 letters, digits, - or _."));
     }
+    let user = &caller.user;
     let last = body.message.as_ref().or(body.messages.last());
     let agent = body.agent_type.or(agent);
     let turn = match body.trigger {
@@ -92,7 +92,7 @@ pub async fn submit(state: &AppState, user: &User, agent: Option<String>, body: 
             }
         }
     };
-    stream_turn(state, user, &turn).await
+    stream_turn(state, caller, &turn).await
 }
 
 /// The text of the person's message.
@@ -117,9 +117,9 @@ fn words(message: &Value) -> Result<Words, AppError> {
     params(("exchange_id" = String, Path, description = "Uuid of the conversation")),
     responses((status = 200, description = "The stream", content_type = "text/event-stream", body = String),
         (status = 204, description = "Nothing runs, or there is no such conversation")))]
-pub async fn resume(State(state): State<AppState>, CurrentUser(user): CurrentUser, Named(exchange): Named) -> Result<Response, AppError> {
-    match chat::live_turn(&state.db, &state.engine, user.id, &exchange).await? {
-        Some(turn) => stream_turn(&state, &user, &turn).await,
+pub async fn resume(State(state): State<AppState>, caller: Caller, Named(exchange): Named) -> Result<Response, AppError> {
+    match chat::live_turn(&state.db, &state.engine, caller.user.id, &exchange).await? {
+        Some(turn) => stream_turn(&state, &caller, &turn).await,
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
@@ -143,14 +143,15 @@ pub async fn messages(
     responses((status = 204, description = "Nothing runs any more")))]
 pub async fn stop(State(state): State<AppState>, CurrentUser(user): CurrentUser, Named(exchange): Named) -> Result<StatusCode, AppError> {
     let exchange = chat::exchange(&state.db, user.id, &exchange).await?;
-    state.engine.stop_all(user.id, Some(&exchange.id)).await?;
+    state.engine.stop_exchange(user.id, exchange.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The chunks of a turn from its start to its end.
-async fn stream_turn(state: &AppState, user: &User, turn: &Turn) -> Result<Response, AppError> {
+async fn stream_turn(state: &AppState, caller: &Caller, turn: &Turn) -> Result<Response, AppError> {
     let mut encoder = Encoder::default();
-    let chunks = state.engine.watch(user.id, &turn.id, move |turn| encoder.advance(turn)).await?;
+    let chunks = state.engine.watch(caller.user.id, &turn.id, move |turn| encoder.advance(turn)).await?;
+    let chunks = chunks.take_until(Box::pin(Caller::gone(caller.proof.clone(), state.accounts.clone())));
     let data = chunks.map(|chunk| chunk.to_string()).chain(stream::once(async { "[DONE]".to_owned() }));
     let events = Sse::new(data.map(|data| Ok::<_, Infallible>(Event::default().data(data))));
     let headers = [

@@ -8,7 +8,7 @@ use app::model::event::{End, Failure, Interruption};
 use app::model::ids::Millis;
 use app::model::turn::Turn;
 use app::ssr::AppState;
-use app::ssr::auth::CurrentUser;
+use app::ssr::auth::{Caller, CurrentUser};
 use app::ssr::chat::{self, Ask, Asked, Branch};
 use app::ssr::db::Db;
 use app::ssr::db::lines::{HistoryLine, Line};
@@ -134,13 +134,13 @@ pub struct ChatReply {
     ))]
 pub async fn ask(
     State(state): State<AppState>,
-    CurrentUser(user): CurrentUser,
+    caller: Caller,
     Params(params): Params<ChatQuery>,
     OptionalBody(body): OptionalBody<Value>,
 ) -> Result<Response, AppError> {
-    let started = Instant::now();
+    let (started, user) = (Instant::now(), &caller.user);
     if ai_sdk::is_submit(&body) && body.get("query").is_none() {
-        return ai_sdk::submit(&state, &user, params.agent_type, body).await;
+        return ai_sdk::submit(&state, &caller, params.agent_type, body).await;
     }
     if body.as_object().is_some_and(|body| !body.contains_key("query")) && params.query.is_none() && body["regenerate"] != true {
         return Err(AppError::invalid("body", "The body needs `query` (a question), or `messages` or `message` (an AI SDK client's)."));
@@ -251,7 +251,7 @@ impl<'a> HistoryEntry<'a> {
             timestamp: timestamp(line.first.create_time),
             feedback: line.first.feedback,
             message_count: line.turn_count,
-            title: line.title,
+            title: &line.title,
             updated_at: timestamp(line.updated_at),
         }
     }
@@ -313,10 +313,10 @@ pub async fn messages(State(state): State<AppState>, CurrentUser(user): CurrentU
 
 fn both_sides<'a>(line: &'a Line<'_>) -> impl Iterator<Item = Side<'a>> {
     let brief = Brief::from_json(&line.message);
-    let is_ended = !matches!(line.state, "running" | "paused");
+    let is_ended = !matches!(&*line.state, "running" | "paused");
     let ended_at = brief.ended.map_or(line.create_time, |ended| ended.at.max(line.create_time));
     let answer = (is_ended || brief.has_text()).then_some(Side::Assistant {
-        turn: line.uuid,
+        turn: &line.uuid,
         content: brief.response,
         agent_type: brief.agent_type,
         agent_response: brief.agent_response,

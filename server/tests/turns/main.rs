@@ -7,6 +7,7 @@ mod agents;
 mod common;
 mod crash;
 mod fail;
+mod faults;
 mod send;
 mod server;
 mod stream;

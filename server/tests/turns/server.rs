@@ -53,11 +53,13 @@ pub fn rules() -> String {
 pub struct Setting {
     pub engine: Engine,
     pub vars: Vec<(&'static str, String)>,
+    /// The program is started with the signal ignored that a file too large would kill it with, so that it sees an error as of a full disk.
+    pub files_may_fail: bool,
 }
 
 impl Setting {
     pub fn on(engine: Engine) -> Self {
-        Self { engine, vars: Vec::new() }
+        Self { engine, vars: Vec::new(), files_may_fail: false }
     }
 
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -114,6 +116,15 @@ impl Server {
         command(self.dir.path(), &self.url, &self.setting).output().unwrap()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends a person's key from the command line.
+    pub fn revoke(&self, person: &Person) {
+        self.cli(&["key", "revoke", &person.key], "");
+    }
+
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -152,7 +163,11 @@ impl Drop for Server {
 }
 
 fn command(dir: &Path, url: &str, setting: &Setting) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_chatgxy"));
+    let program = env!("CARGO_BIN_EXE_chatgxy");
+    let mut command = Command::new(if setting.files_may_fail { "sh" } else { program });
+    if setting.files_may_fail {
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", program]);
+    }
     for (name, _) in std::env::vars() {
         if name.starts_with("CHATGXY_") || name.ends_with("_API_KEY") {
             command.env_remove(name);

@@ -2,7 +2,7 @@
 
 use sqlx::FromRow;
 
-use super::{Db, on_reader, on_writer};
+use super::{Db, on_reader, on_writer, readable};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::exchange::{ExchangeSummary, History, HistoryCursor};
@@ -16,6 +16,7 @@ const HISTORY: &str = "select id, uuid, title, agent_type, updated_at, turn_coun
      where user_id = $1 and deleted_at is null and job_id is null and page_id is null \
      and (updated_at, id) < ($2, $3) order by updated_at desc, id desc limit $4";
 const EXISTS: &str = "select id from chat_exchange where uuid = $1";
+const EXISTS_ID: &str = "select id from chat_exchange where id = $1";
 const DELETE: &str = "update chat_exchange set deleted_at = $3 \
      where uuid = $1 and user_id = $2 and deleted_at is null returning id";
 const CLEAR: &str = "update chat_exchange set deleted_at = $2 \
@@ -23,7 +24,7 @@ const CLEAR: &str = "update chat_exchange set deleted_at = $2 \
 const RESTORE: &str = "update chat_exchange set deleted_at = null where user_id = $1 and deleted_at = $2 returning id";
 const PURGE: &str = "delete from chat_exchange where deleted_at < $1";
 
-pub(super) const ALL: &[&str] = &[BY_UUID, BY_ID, HISTORY, EXISTS, DELETE, CLEAR, RESTORE, PURGE];
+pub(super) const ALL: &[&str] = &[BY_UUID, BY_ID, HISTORY, EXISTS, EXISTS_ID, DELETE, CLEAR, RESTORE, PURGE];
 
 #[derive(FromRow)]
 struct Row {
@@ -63,9 +64,11 @@ impl Db {
     pub async fn history(&self, user: UserId, before: Option<HistoryCursor>, limit: usize) -> Result<History, AppError> {
         let (time, id) = before.map_or((i64::MAX, i64::MAX), |c| (c.updated_at, c.id.0));
         let more = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
-        let rows: Vec<Row> = on_reader!(self, db =>
-            sqlx::query_as(HISTORY).bind(user.0).bind(time).bind(id).bind(more).fetch_all(db).await?);
-        let full = rows.len() > limit;
+        let (rows, found): (Vec<Row>, usize) = on_reader!(self, db => {
+            let rows = sqlx::query(HISTORY).bind(user.0).bind(time).bind(id).bind(more).fetch_all(db).await?;
+            (rows.iter().filter_map(readable).collect(), rows.len())
+        });
+        let full = found > limit;
         let lines: Vec<_> = rows.into_iter().take(limit).filter_map(Row::summary).collect();
         let next = lines.last().filter(|_| full).map(|line| HistoryCursor { updated_at: line.updated_at, id: line.id });
         Ok(History { lines, next })
@@ -83,9 +86,12 @@ impl Db {
         Ok(on_writer!(self, db => sqlx::query_scalar(CLEAR).bind(user.0).bind(now).fetch_all(db).await?))
     }
 
-    /// Whether anybody has, or had, a conversation of that name.
-    pub async fn exchange_exists(&self, uuid: &str) -> Result<bool, AppError> {
-        let found: Option<i64> = on_reader!(self, db => sqlx::query_scalar(EXISTS).bind(uuid).fetch_optional(db).await?);
+    /// Whether anybody has, or had, a conversation of that uuid or number.
+    pub async fn exchange_exists(&self, name: &str) -> Result<bool, AppError> {
+        let found: Option<i64> = match name.parse::<i64>() {
+            Ok(id) => on_reader!(self, db => sqlx::query_scalar(EXISTS_ID).bind(id).fetch_optional(db).await?),
+            Err(_) => on_reader!(self, db => sqlx::query_scalar(EXISTS).bind(name).fetch_optional(db).await?),
+        };
         Ok(found.is_some())
     }
 

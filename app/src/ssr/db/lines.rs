@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+use sqlx::{ColumnIndex, Decode, Row};
+
 use super::{Db, on_reader};
 use crate::model::error::AppError;
 use crate::model::exchange::HistoryCursor;
@@ -33,7 +35,7 @@ pub(super) const ALL: &[&str] = &[BY_UUID, BY_ID, HISTORY];
 
 /// The rows of an answer of the database, joined; they are read where they lie.
 #[derive(Debug)]
-pub struct Joined(String);
+pub struct Joined(Vec<u8>);
 
 /// A turn for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct Line<'a> {
     /// Row of the turn.
     pub id: i64,
     /// Name of the turn.
-    pub uuid: &'a str,
+    pub uuid: Cow<'a, str>,
     /// When it was asked.
     pub create_time: Millis,
     /// The stored message, see [`super::message::Brief`].
@@ -49,7 +51,7 @@ pub struct Line<'a> {
     /// 1: good, 0: not.
     pub feedback: Option<i64>,
     /// `running`, `paused`, `answered`, `failed` or `interrupted`.
-    pub state: &'a str,
+    pub state: Cow<'a, str>,
 }
 
 /// A conversation for programs, with its first turn.
@@ -60,7 +62,7 @@ pub struct HistoryLine<'a> {
     /// Row of the conversation.
     pub exchange_id: i64,
     /// Its title.
-    pub title: &'a str,
+    pub title: Cow<'a, str>,
     /// Last activity.
     pub updated_at: Millis,
     /// Turns on the active branch.
@@ -68,28 +70,29 @@ pub struct HistoryLine<'a> {
 }
 
 /// What is left of the joined rows.
-struct Rest<'a>(&'a str);
+struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
     /// A number and the space behind it.
     fn number(&mut self) -> Option<i64> {
-        let (number, rest) = self.0.split_once(' ')?;
+        let end = self.0.iter().position(|byte| *byte == b' ')?;
+        let (number, rest) = (&self.0[..end], &self.0[end + 1..]);
         self.0 = rest;
-        number.parse().ok()
+        std::str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// A text behind its length.
-    fn text(&mut self) -> Option<&'a str> {
+    /// A text behind its length. SQLite takes any bytes for text; what is none is shown as far as it is.
+    fn text(&mut self) -> Option<Cow<'a, str>> {
         let length = usize::try_from(self.number()?).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(text)
+        Some(String::from_utf8_lossy(text))
     }
 
     fn line(&mut self) -> Option<Line<'a>> {
         let (id, uuid, create_time, message) = (self.number()?, self.text()?, self.number()?, self.text()?);
         let feedback = Some(self.number()?).filter(|feedback| *feedback >= 0);
-        Some(Line { id, uuid, create_time, message: message.into(), feedback, state: self.text()? })
+        Some(Line { id, uuid, create_time, message, feedback, state: self.text()? })
     }
 
     fn history_line(&mut self) -> Option<HistoryLine<'a>> {
@@ -128,23 +131,30 @@ impl Joined {
     }
 }
 
+/// The one value of a row, as the bytes it is.
+fn joined<'r, R: Row>(row: &'r R) -> Result<Joined, sqlx::Error>
+where
+    usize: ColumnIndex<R>,
+    Vec<u8>: Decode<'r, R::Database>,
+{
+    Ok(Joined(row.try_get_unchecked::<Option<Vec<u8>>, _>(0)?.unwrap_or_default()))
+}
+
 impl Db {
     /// A person's latest general conversations before `before`, each with its first turn.
     pub async fn history_lines(&self, user: UserId, before: Option<HistoryCursor>, limit: usize) -> Result<Joined, AppError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (time, id) = before.map_or((i64::MAX, i64::MAX), |cursor| (cursor.updated_at, cursor.id.0));
-        let joined: Option<String> = on_reader!(self, db =>
-            sqlx::query_scalar(HISTORY).bind(user.0).bind(limit).bind(time).bind(id).fetch_one(db).await?);
-        Ok(Joined(joined.unwrap_or_default()))
+        Ok(on_reader!(self, db =>
+            joined(&sqlx::query(HISTORY).bind(user.0).bind(limit).bind(time).bind(id).fetch_one(db).await?)?))
     }
 
     /// The turns of a person's own conversation, by its uuid or its number; none when there is none such.
     pub async fn lines(&self, user: UserId, name: &str) -> Result<Joined, AppError> {
-        let joined: Option<String> = match name.parse::<i64>() {
-            Ok(id) => on_reader!(self, db => sqlx::query_scalar(BY_ID).bind(id).bind(user.0).fetch_one(db).await?),
-            Err(_) => on_reader!(self, db => sqlx::query_scalar(BY_UUID).bind(name).bind(user.0).fetch_one(db).await?),
-        };
-        Ok(Joined(joined.unwrap_or_default()))
+        Ok(match name.parse::<i64>() {
+            Ok(id) => on_reader!(self, db => joined(&sqlx::query(BY_ID).bind(id).bind(user.0).fetch_one(db).await?)?),
+            Err(_) => on_reader!(self, db => joined(&sqlx::query(BY_UUID).bind(name).bind(user.0).fetch_one(db).await?)?),
+        })
     }
 }
 
@@ -152,18 +162,29 @@ impl Db {
 mod tests {
     use super::*;
 
+    fn line(
+        id: i64,
+        uuid: &'static str,
+        create_time: Millis,
+        message: &'static str,
+        feedback: Option<i64>,
+        state: &'static str,
+    ) -> Line<'static> {
+        Line { id, uuid: uuid.into(), create_time, message: message.into(), feedback, state: state.into() }
+    }
+
     #[test]
     fn a_text_may_hold_anything() {
         let joined = Joined("2 4 é 17 2 {}-1 8 answered1 1 b5 6 5 1 x10 4 lost".into());
-        let lines = joined.lines().unwrap();
-        let line = |id, uuid, create_time, message, feedback, state| Line { id, uuid, create_time, message, feedback, state };
-        assert_eq!(lines, [line(1, "b", 5, "5 1 x1".into(), Some(0), "lost"), line(2, "é 1", 7, "{}".into(), None, "answered")]);
-        assert_eq!(Joined(String::new()).lines().unwrap(), []);
+        assert_eq!(joined.lines().unwrap(), [line(1, "b", 5, "5 1 x1", Some(0), "lost"), line(2, "é 1", 7, "{}", None, "answered")]);
+        assert_eq!(Joined(Vec::new()).lines().unwrap(), []);
+        let joined = Joined(b"1 1 a5 2 \xff\xfe-1 4 lost".to_vec());
+        assert_eq!(joined.lines().unwrap(), [line(1, "a", 5, "\u{fffd}\u{fffd}", None, "lost")]);
     }
 
     #[test]
     fn a_length_that_does_not_fit_is_an_error() {
-        for joined in ["1 9 a", "x", "1 1 é", "1 -1 a", "1 1 a5 2 {}-1 8 answere"] {
+        for joined in ["1 9 a", "x", "1 -1 a", "1 1 a5 2 {}-1 8 answere"] {
             assert!(Joined(joined.into()).lines().is_err(), "{joined}");
         }
     }

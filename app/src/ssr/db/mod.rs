@@ -25,10 +25,12 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, PgPool, SqlitePool};
+use sqlx::{ConnectOptions, Connection, FromRow, PgConnection, PgPool, Row, SqlitePool};
 
 use crate::model::error::AppError;
 
+/// Needs what every write needs: the lock, and room on the disk.
+const TRY_WRITE: &str = "insert into setting (name, value) values ('readiness', '') on conflict (name) do update set value = ''";
 const PROBE: &str = "select id from chat_exchange where id = 0";
 
 /// Rows that SQLite's thread hands over before it waits for their reader: each wait costs two switches of threads.
@@ -58,7 +60,9 @@ pub enum Db {
 
 /// Connections of a SQLite file. They cannot break, so none is tried out before each use: that would be two more switches of threads.
 fn pool(connections: u32) -> SqlitePoolOptions {
-    SqlitePoolOptions::new().max_connections(connections).test_before_acquire(false)
+    let pool = SqlitePoolOptions::new().max_connections(connections).test_before_acquire(false);
+    // SQLite ends a transaction by itself when the disk is full; the library still counts it, and would refuse every later one.
+    pool.before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
 }
 
 /// Runs an expression on a connection that may only read.
@@ -117,7 +121,7 @@ impl Db {
         if url.starts_with("sqlite:") {
             Self::open_sqlite(url).await.map_err(|e| format!("cannot open the SQLite database: {e}"))
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            Self::open_postgres(url).await.map_err(|e| format!("cannot use the PostgreSQL database: {e}"))
+            Self::open_postgres(url).await.map_err(|e| format!("cannot use the PostgreSQL database of DATABASE_URL: {e}"))
         } else {
             Err("DATABASE_URL must begin with sqlite: or postgres:".to_owned())
         }
@@ -142,19 +146,24 @@ impl Db {
     }
 
     async fn open_postgres(url: &str) -> Result<Self, sqlx::Error> {
-        let pool = PgPoolOptions::new()
-            .max_connections(16)
-            .acquire_timeout(Duration::from_secs(10))
-            .connect_with(PgConnectOptions::from_str(url)?.disable_statement_logging())
-            .await?;
+        let options = PgConnectOptions::from_str(url)?.disable_statement_logging();
+        // The pool would try for a while and then only say that it gave up.
+        PgConnection::connect_with(&options).await?.close().await?;
+        let pool = PgPoolOptions::new().max_connections(16).acquire_timeout(Duration::from_secs(10)).connect_with(options).await?;
         POSTGRES.run(&pool).await?;
         Ok(Self::Postgres(pool))
     }
 
-    /// Whether the store answers and has its tables.
+    /// Whether the store answers, has its tables and takes a write.
     pub async fn is_ready(&self) -> Result<bool, AppError> {
         let found: Option<i64> = on_reader!(self, db => sqlx::query_scalar(PROBE).fetch_optional(db).await?);
+        self.try_write().await?;
         Ok(found.is_none())
+    }
+
+    async fn try_write(&self) -> Result<(), sqlx::Error> {
+        in_transaction!(self, tx => sqlx::query(TRY_WRITE).execute(&mut *tx).await.map(drop)?);
+        Ok(())
     }
 
     /// Which engine, for people.
@@ -188,11 +197,21 @@ impl From<sqlx::Error> for AppError {
     fn from(error: sqlx::Error) -> Self {
         let id = uuid::Uuid::new_v4().simple().to_string();
         tracing::error!(error_id = %id, %error, "database error");
-        match error {
-            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Self::Unavailable,
+        let code = error.as_database_error().and_then(|error| error.code().map(std::borrow::Cow::into_owned));
+        match (error, code.as_deref()) {
+            // SQLite's codes, PostgreSQL's states.
+            (_, Some("13" | "778" | "53100")) => Self::Full,
+            (sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed, _) | (_, Some("5" | "6" | "261" | "517" | "53300" | "57P03")) => {
+                Self::Unavailable
+            }
             _ => Self::Internal { id },
         }
     }
+}
+
+/// A row of a list, unless it cannot be read: one bad row must not hide the others.
+pub(crate) fn readable<'r, R: Row, T: FromRow<'r, R>>(row: &'r R) -> Option<T> {
+    T::from_row(row).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read; it is left out")).ok()
 }
 
 /// Whether a unique index refused the write; which one, its caller knows.

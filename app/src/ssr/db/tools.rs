@@ -2,11 +2,13 @@
 
 use sqlx::FromRow;
 
-use super::{Db, on_reader};
+use super::{Db, on_reader, on_writer};
 use crate::model::error::AppError;
 use crate::ssr::agents::catalogue::Tool;
 
 const SETTING: &str = "select value from setting where name = $1";
+const SET_ONCE: &str =
+    "insert into setting (name, value) values ($1, $2) on conflict (name) do update set value = setting.value returning value";
 const SET: &str = "insert into setting (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value";
 const CLEAR: &str = "delete from tool";
 
@@ -23,7 +25,7 @@ const INSERT_POSTGRES: &str = "insert into tool (id, name, purpose, operations, 
 const SEARCH_POSTGRES: &str = "select id, name, purpose, operations, inputs, outputs, homepage from tool \
      where search @@ to_tsquery('english', $1) order by ts_rank_cd(search, to_tsquery('english', $1)) desc, id limit $2";
 
-pub(super) const ALL: &[&str] = &[SETTING, SET, CLEAR];
+pub(super) const ALL: &[&str] = &[SETTING, SET_ONCE, SET, CLEAR];
 pub(super) const SQLITE: &[&str] = &[INSERT_SQLITE, CLEAR_WORDS, INSERT_WORDS, SEARCH_SQLITE];
 pub(super) const POSTGRES: &[&str] = &[INSERT_POSTGRES, SEARCH_POSTGRES];
 
@@ -61,6 +63,11 @@ impl Db {
     /// What the server remembers under a name.
     pub async fn setting(&self, name: &str) -> Result<Option<String>, AppError> {
         Ok(on_reader!(self, db => sqlx::query_scalar(SETTING).bind(name).fetch_optional(db).await?))
+    }
+
+    /// What the server remembers under a name; `fresh`, and remembered from now on, when that is nothing.
+    pub async fn setting_or(&self, name: &str, fresh: &str) -> Result<String, AppError> {
+        Ok(on_writer!(self, db => sqlx::query_scalar(SET_ONCE).bind(name).bind(fresh).fetch_one(db).await?))
     }
 
     /// Replaces the catalogue, and notes which one it is; both or neither.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use sqlx::FromRow;
 
 use super::message::StoredMessage;
-use super::{Db, in_transaction, is_taken, on_reader, on_writer};
+use super::{Db, in_transaction, is_taken, on_reader, on_writer, readable};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::event::{End, Failure, Interruption, Seq, TurnEvent, Usage};
@@ -47,8 +47,10 @@ const COUNT_BEFORE: &str = "select count(*) from chat_exchange_message where cha
 const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
-const LIVE_OF_USER: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
-     where e.user_id = $1 and m.state in ('running', 'paused')";
+const DELETED_LIVE: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.user_id = $1 and e.deleted_at is not null and m.state in ('running', 'paused')";
+const KNOWN_TURN: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null and m.prompt_id = $3 order by m.attempt desc limit 1";
 const LOAD: &str = "select (select count(*) from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
      where e.user_id = $1 and m.state in ('running', 'paused')), \
      coalesce((select input + output from token_usage where user_id = $1 and day = $2), 0)";
@@ -65,7 +67,10 @@ const TAKE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_ow
      where id = $1 and epoch = $2 and state = 'running' \
      returning id, uuid, prompt_id, attempt, create_time, message, feedback, feedback_reason, state";
 
+const GIVE_UP: &str = "update chat_exchange_message set state = 'failed' where id = $1";
+
 pub(super) const ALL: &[&str] = &[
+    GIVE_UP,
     JOIN_EXCHANGE,
     EXCHANGE_EXISTS,
     INSERT_EXCHANGE,
@@ -83,7 +88,8 @@ pub(super) const ALL: &[&str] = &[
     WINDOW,
     COUNT_BEFORE,
     ONE,
-    LIVE_OF_USER,
+    DELETED_LIVE,
+    KNOWN_TURN,
     LOAD,
     COUNT_TOKENS,
     EVENTS,
@@ -417,9 +423,11 @@ impl Db {
     pub async fn turns(&self, exchange: ExchangeId, before: Option<TurnRow>, limit: usize) -> Result<(Vec<Turn>, bool), AppError> {
         let more = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
         let before = before.map_or(i64::MAX, |row| row.0);
-        let rows: Vec<Row> = on_reader!(self, db =>
-            sqlx::query_as(WINDOW).bind(exchange.0).bind(before).bind(more).fetch_all(db).await?);
-        let earlier = rows.len() > limit;
+        let (rows, found): (Vec<Row>, usize) = on_reader!(self, db => {
+            let rows = sqlx::query(WINDOW).bind(exchange.0).bind(before).bind(more).fetch_all(db).await?;
+            (rows.iter().filter_map(readable).collect(), rows.len())
+        });
+        let earlier = found > limit;
         let turns = rows.into_iter().take(limit).rev().filter_map(|row| Some(row.turn()?.0)).collect();
         Ok((turns, earlier))
     }
@@ -445,28 +453,42 @@ impl Db {
         }))
     }
 
-    /// Applies the stored events that are not in the turn yet. Stops at the first that cannot be applied.
+    /// Applies the stored events that are not in the turn yet. One that cannot be read, or is missing, costs its own words only.
     pub async fn replay(&self, turn: &mut Turn) -> Result<(), AppError> {
-        for (seq, event) in self.events(turn.row, turn.seq).await? {
-            if turn.apply(seq, &event).is_err() {
-                tracing::warn!(turn = %turn.id, seq, "a stored event does not fit its turn");
-                break;
+        for (seq, text) in self.events(turn.row, turn.seq).await? {
+            if seq > turn.seq + 1 {
+                tracing::error!(turn = %turn.id, seq, "a stored event is missing");
+                turn.seq = seq - 1;
+            }
+            let applied = serde_json::from_str::<TurnEvent>(&text).is_ok_and(|event| turn.apply(seq, &event).is_ok());
+            if !applied {
+                tracing::error!(turn = %turn.id, seq, "a stored event cannot be read or does not fit its turn");
+                turn.seq = seq;
             }
         }
         Ok(())
     }
 
-    /// The stored events after `after`, in order; unreadable ones end the list.
-    pub async fn events(&self, row: TurnRow, after: Seq) -> Result<Vec<(Seq, TurnEvent)>, AppError> {
+    /// The stored events after `after`, in order, each as its JSON text.
+    pub async fn events(&self, row: TurnRow, after: Seq) -> Result<Vec<(Seq, String)>, AppError> {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let rows: Vec<(i64, String)> = on_reader!(self, db => sqlx::query_as(EVENTS).bind(row.0).bind(after).fetch_all(db).await?);
-        let read = |(seq, text): (i64, String)| Some((u64::try_from(seq).ok()?, serde_json::from_str(&text).ok()?));
-        Ok(rows.into_iter().map_while(read).collect())
+        let rows: Vec<(i64, String)> = on_reader!(self, db => {
+            let rows = sqlx::query(EVENTS).bind(row.0).bind(after).fetch_all(db).await?;
+            rows.iter().filter_map(readable).collect()
+        });
+        Ok(rows.into_iter().filter_map(|(seq, text)| Some((u64::try_from(seq).ok()?, text))).collect())
     }
 
-    /// The live turns of a person, in whichever process.
-    pub async fn live_turns(&self, user: UserId) -> Result<Vec<TurnId>, AppError> {
-        let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(LIVE_OF_USER).bind(user.0).fetch_all(db).await?);
+    /// The latest turn of a person's own question, by the client's id of that.
+    pub async fn known_turn(&self, user: UserId, exchange: &ExchangeUuid, prompt: &PromptId) -> Result<Option<TurnId>, AppError> {
+        let found: Option<String> = on_reader!(self, db =>
+            sqlx::query_scalar(KNOWN_TURN).bind(exchange.as_str()).bind(user.0).bind(prompt.as_str()).fetch_optional(db).await?);
+        Ok(found.as_deref().and_then(TurnId::parse))
+    }
+
+    /// The turns that are live in a person's deleted conversations, in whichever process.
+    pub async fn deleted_live_turns(&self, user: UserId) -> Result<Vec<TurnId>, AppError> {
+        let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(DELETED_LIVE).bind(user.0).fetch_all(db).await?);
         Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
     }
 
@@ -515,7 +537,12 @@ impl Db {
     pub async fn take_over(&self, row: TurnRow, epoch: i64, lease: &Lease) -> Result<Option<(Turn, Map<String, Value>, i64)>, AppError> {
         let taken: Option<Row> = on_writer!(self, db =>
             sqlx::query_as(TAKE).bind(row.0).bind(epoch).bind(&lease.owner).bind(lease.until).fetch_optional(db).await?);
-        let Some((mut turn, context)) = taken.and_then(Row::turn) else { return Ok(None) };
+        let Some(taken) = taken else { return Ok(None) };
+        let Some((mut turn, context)) = taken.turn() else {
+            tracing::error!(row = row.0, "a lost turn cannot be read; it is marked as failed");
+            on_writer!(self, db => sqlx::query(GIVE_UP).bind(row.0).execute(db).await.map(drop)?);
+            return Ok(None);
+        };
         self.replay(&mut turn).await?;
         Ok(Some((turn, context, epoch + 1)))
     }

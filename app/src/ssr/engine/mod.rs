@@ -163,7 +163,23 @@ impl Engine {
     /// # Errors
     /// [`AppError::Conflict`] while another turn of the conversation is live, [`AppError::NotFound`] for someone else's.
     pub async fn ask(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
-        self.admit(user).await?;
+        let text = question.prompt.text.clone();
+        let (turn, exchange) = self.ask_or_find(user, question).await?;
+        if turn.prompt.text != text {
+            return Err(AppError::Conflict {
+                reason: "There is another message with this id in the conversation. Send it with an id of its own.".into(),
+            });
+        }
+        Ok((turn, exchange))
+    }
+
+    async fn ask_or_find(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
+        if let Err(refused) = self.admit(user).await {
+            // What is stored already costs nothing more.
+            let known = self.inner.db.known_turn(user, &question.exchange, &question.prompt.id).await?;
+            let Some(id) = known else { return Err(refused) };
+            return self.run(user, Begun::Known(id), question.context).await;
+        }
         let new = NewTurn {
             user,
             exchange: question.exchange,
@@ -343,12 +359,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops every live turn of a conversation that is about to be deleted.
-    pub async fn stop_all(&self, user: UserId, exchange: Option<&ExchangeId>) -> Result<(), AppError> {
-        for id in self.inner.db.live_turns(user).await? {
-            let Some(stored) = self.inner.db.turn(user, &id).await? else { continue };
-            if exchange.is_none_or(|exchange| *exchange == stored.exchange) {
-                self.stop(user, &id).await?;
+    /// Stops what runs in a conversation.
+    pub async fn stop_exchange(&self, user: UserId, exchange: ExchangeId) -> Result<(), AppError> {
+        match self.inner.db.live_turn(exchange).await? {
+            Some(id) => self.stop(user, &id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Stops what runs in a person's deleted conversations.
+    pub async fn stop_deleted(&self, user: UserId) -> Result<(), AppError> {
+        for id in self.inner.db.deleted_live_turns(user).await? {
+            match self.inner.live(user, &id) {
+                Some(live) => {
+                    live.send(Input::Stop(Interruption::ByUser));
+                    live.ended().await;
+                }
+                None => self.inner.db.request_stop(&id).await?,
             }
         }
         Ok(())

@@ -25,6 +25,11 @@ enum Values {
 }
 use Values::{Address, Highlight, Name, Number, OneOf, Text};
 
+/// An element that the writer never writes, see [`broken`].
+const BREAK: &str = "wbr";
+/// Longest run of text that the sanitiser is given.
+const MAX_RUN: usize = 4 << 10;
+
 const TAGS: &[(&str, &[(&str, Values)])] = &[
     ("p", &[("class", OneOf(&["raw", "alert-title"]))]),
     ("h1", &[]),
@@ -46,6 +51,7 @@ const TAGS: &[(&str, &[(&str, Values)])] = &[
         ],
     ),
     ("blockquote", &[]),
+    (BREAK, &[]),
     (
         "div",
         &[
@@ -106,7 +112,47 @@ static CLEANER: LazyLock<Builder<'static>> = LazyLock::new(|| {
 
 /// The HTML of one block, with everything gone that the writer would not have written.
 pub(super) fn clean(html: &str) -> String {
-    CLEANER.clean(html).to_string()
+    match broken(html) {
+        None => CLEANER.clean(html).to_string(),
+        Some(broken) => CLEANER.clean(&broken).to_string().replace("<wbr>", ""),
+    }
+}
+
+/// The HTML with its long runs of text broken, if it has any.
+///
+/// For each `&` (and for each character from U+0080 to U+00BF) the serialiser looks through all the rest of its text for a `<`: by the
+/// square of a text that is a long run of these.
+fn broken(html: &str) -> Option<String> {
+    let mut breaks = Vec::new();
+    let mut run = 0;
+    for (at, byte) in html.bytes().enumerate() {
+        match byte {
+            // Within a tag both are escaped by the writer.
+            b'<' | b'>' => run = at + 1,
+            b'&' | 0xC2 if at - run >= MAX_RUN && !in_tag(html, run) => {
+                breaks.push(at);
+                run = at;
+            }
+            _ => {}
+        }
+    }
+    if breaks.is_empty() {
+        return None;
+    }
+    let mut out = String::with_capacity(html.len() + 5 * breaks.len());
+    let mut from = 0;
+    for at in breaks {
+        out.push_str(&html[from..at]);
+        out.push_str("<wbr>");
+        from = at;
+    }
+    out.push_str(&html[from..]);
+    Some(out)
+}
+
+/// Whether what starts here stands behind a `<`.
+fn in_tag(html: &str, start: usize) -> bool {
+    start > 0 && html.as_bytes()[start - 1] == b'<'
 }
 
 fn filter<'v>(tag: &str, attribute: &str, value: &'v str) -> Option<Cow<'v, str>> {
@@ -132,6 +178,17 @@ fn filter<'v>(tag: &str, attribute: &str, value: &'v str) -> Option<Cow<'v, str>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_runs_of_text_come_through_as_they_are() {
+        for piece in ["&amp;", "\u{a0}", "é«", "a&lt;b "] {
+            let text = piece.repeat(3 * MAX_RUN / piece.len());
+            let html = format!("<p>{text}<code>{text}</code></p><a href=\"https://a.b/?{}\">x</a>", "&amp;c".repeat(2_000));
+            assert!(broken(&html).is_some() && !clean(&html).contains(BREAK));
+            assert_eq!(clean(&html).replace("&nbsp;", "\u{a0}"), html);
+        }
+        assert_eq!(broken("<p>short &amp; sweet</p>"), None);
+    }
 
     #[test]
     fn what_the_writer_never_writes_is_dropped() {

@@ -22,3 +22,12 @@ pub fn close(dialog: NodeRef<Dialog>) {
         drop(element);
     }
 }
+
+/// Keeps a form from being sent unless the person says yes.
+#[allow(unused_variables, reason = "the server asks nobody")]
+pub fn confirm(event: &leptos::ev::SubmitEvent, question: &str) {
+    #[cfg(feature = "hydrate")]
+    if !leptos::prelude::window().confirm_with_message(question).unwrap_or(true) {
+        event.prevent_default();
+    }
+}

@@ -84,6 +84,28 @@ pub fn write(area: NodeRef<Textarea>, text: RwSignal<String>, new: &str) {
     let _ = area;
 }
 
+/// Empties a one-line field.
+pub fn clear(input: NodeRef<Input>) {
+    #[cfg(feature = "hydrate")]
+    if let Some(element) = input.get_untracked() {
+        element.set_value("");
+    }
+    #[cfg(not(feature = "hydrate"))]
+    let _ = input;
+}
+
+/// Brings the focus back to where people write.
+pub fn focus_composer() {
+    #[cfg(feature = "hydrate")]
+    {
+        use wasm_bindgen::JsCast;
+        let found = document().query_selector(".composer textarea").ok().flatten();
+        if let Some(area) = found.and_then(|element| element.dyn_into::<web_sys::HtmlElement>().ok()) {
+            let _ = area.focus();
+        }
+    }
+}
+
 /// What stands in a one-line field.
 pub fn value(input: NodeRef<Input>) -> String {
     #[cfg(feature = "hydrate")]

@@ -8,6 +8,7 @@ pub fn install() {
         let document = leptos::prelude::document();
         on(&document, "click", on_click);
         on(&document, "keydown", on_key);
+        super::tabs::leave_with_others();
     });
 }
 

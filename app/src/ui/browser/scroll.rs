@@ -70,7 +70,9 @@ pub fn hold_place(outer: NodeRef<Div>) {
 #[cfg(feature = "hydrate")]
 fn to_end(outer: NodeRef<Div>) {
     if let Some(view) = outer.try_get_untracked().flatten() {
-        view.set_scroll_top(view.scroll_height());
+        // What an empty conversation shows is read from its beginning.
+        let empty = view.query_selector(".turn").is_ok_and(|turn| turn.is_none());
+        view.set_scroll_top(if empty { 0 } else { view.scroll_height() });
     }
 }
 

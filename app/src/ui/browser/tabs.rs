@@ -9,9 +9,35 @@ thread_local! {
 /// Tells other tabs that something changed.
 pub fn tell() {
     #[cfg(feature = "hydrate")]
+    post(&wasm_bindgen::JsValue::TRUE);
+}
+
+/// Tells other tabs that the person signs out.
+pub fn tell_gone() {
+    #[cfg(feature = "hydrate")]
+    post(&wasm_bindgen::JsValue::NULL);
+}
+
+#[cfg(feature = "hydrate")]
+fn post(news: &wasm_bindgen::JsValue) {
     CHANNEL.with(|channel| {
         if let Some(channel) = channel {
-            let _ = channel.post_message(&wasm_bindgen::JsValue::TRUE);
+            let _ = channel.post_message(news);
+        }
+    });
+}
+
+/// Leaves the page, and forgets the person's words, when another tab signs out.
+#[cfg(feature = "hydrate")]
+pub fn leave_with_others() {
+    CHANNEL.with(|channel| {
+        if let Some(channel) = channel {
+            super::listen::on(channel, "message", |event: web_sys::MessageEvent| {
+                if event.data().is_null() {
+                    super::storage::forget();
+                    let _ = leptos::prelude::window().location().replace("/login");
+                }
+            });
         }
     });
 }

@@ -10,6 +10,7 @@ use super::page::NEW;
 use super::thread::Thread;
 use crate::api::chat::{ChatSetup, Retry, SendQuestion, Stop, send_question, stop};
 use crate::model::agent::AgentType;
+use crate::model::error::AppError;
 use crate::ui::browser::{field, ids, keys, storage, tabs};
 use crate::ui::sign_in::form_error;
 use crate::ui::widgets::{FormError, Icon};
@@ -30,10 +31,20 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
     let text = field::draft(area, name.clone());
     // Forms say in the address what went wrong with them.
     let error = RwSignal::new([form_error::<SendQuestion>(), form_error::<Stop>(), form_error::<Retry>()].concat());
+    // Where to sign in again, when that is what is missing.
+    let gone = RwSignal::new(false);
     let sending = RwSignal::new(false);
     let agent = RwSignal::new(AgentType::AUTO.to_owned());
     let outgoing = StoredValue::new(None::<Outgoing>);
     let live = Memo::new(move |_| thread.live().map(|live| live.id));
+    let early = RwSignal::new(false);
+    let shown = Signal::derive(move || {
+        if early.get() && live.get().is_some() {
+            "An answer is still being written. Send this when it is done, or stop it first.".to_owned()
+        } else {
+            error.get()
+        }
+    });
     let go = use_navigate();
     let drafts = storage::drafts();
 
@@ -43,9 +54,10 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             return;
         }
         if live.get_untracked().is_some() {
-            error.set("An answer is still being written. Send this when it is done, or stop it first.".into());
+            early.set(true);
             return;
         }
+        early.set(false);
         let same = outgoing.get_value().filter(|old| old.text == question);
         let name = thread.name.get_value();
         let out = same.unwrap_or_else(|| Outgoing {
@@ -55,6 +67,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
         });
         outgoing.set_value(Some(out.clone()));
         error.set(String::new());
+        gone.set(false);
         sending.set(true);
         let go = go.clone();
         spawn_local(async move {
@@ -85,7 +98,10 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
                         jump.run(());
                     }
                 }
-                Err(why) => drop(error.try_set(format!("Not sent: {why} Your text is still here."))),
+                Err(why) => {
+                    gone.try_set(why == AppError::NotSignedIn);
+                    error.try_set(format!("Not sent: {why} Your text is still here."));
+                }
             }
         });
     };
@@ -93,8 +109,10 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
         event.prevent_default();
         let Some(id) = live.get_untracked() else { return };
         spawn_local(async move {
-            if let Err(why) = stop(id.to_string()).await {
-                error.try_set(why.to_string());
+            match stop(id.to_string()).await {
+                // The button is gone, and the focus must not be.
+                Ok(()) => field::focus_composer(),
+                Err(why) => drop(error.try_set(why.to_string())),
             }
         });
     };
@@ -109,6 +127,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             }
         }
     };
+    let sign_in = format!("/login?next=/chatgxy/{name}");
     let exchange = if name == NEW { String::new() } else { name };
     view! {
         <form
@@ -116,12 +135,19 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
             aria-label="Message"
             method="post"
             action="/api/fn/chat/send"
+            data-live=move || live.get().is_some().to_string()
             on:submit=move |event| {
                 event.prevent_default();
                 submit();
             }
         >
-            <FormError text=error class="composer-error" />
+            <FormError text=shown class="composer-error" />
+            <p class="composer-sign-in" hidden=move || !gone.get()>
+                <a class="button" href=sign_in rel="external">
+                    "Sign in"
+                </a>
+            </p>
+            <p class="composer-wait">"An answer is being written. This page loads itself again until it is there; then you can write."</p>
             <input type="hidden" name="exchange" value=exchange />
             <div class="composer-box">
                 <textarea
@@ -153,7 +179,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
                         </select>
                         <Icon name="chevron-down" />
                     </label>
-                    <span class="composer-hint">"Enter sends, Shift+Enter for a new line"</span>
+                    <span class="composer-hint" hidden=move || live.get().is_some()>"Enter sends, Shift+Enter for a new line"</span>
                     // Sends the form elsewhere where no script runs.
                     <button
                         class="button"

@@ -156,7 +156,7 @@ fn Line(line: ExchangeSummary, name: Signal<String>, list: HistoryList, panel: R
     let notes = expect_context::<Notes>();
     let uuid = StoredValue::new(line.uuid.to_string());
     let current = Memo::new(move |_| uuid.with_value(|uuid| name.with(|name| name == uuid)));
-    let label = format!("Delete conversation: {}", line.title);
+    let label = format!("Delete conversation: {}", line.title.chars().take(80).collect::<String>());
     let turns = if line.turn_count == 1 { "1 turn".to_owned() } else { format!("{} turns", line.turn_count) };
     let go = use_navigate();
     let delete = move |_| {
@@ -167,11 +167,13 @@ fn Line(line: ExchangeSummary, name: Signal<String>, list: HistoryList, panel: R
             match delete_exchange(uuid.clone()).await {
                 Ok(deleted_at) => {
                     list.lines.update(|lines| lines.retain(|other| other.uuid.as_str() != uuid));
-                    if name.try_get_untracked().is_some_and(|name| name == uuid) {
+                    let back = name.try_get_untracked().is_some_and(|name| name == uuid).then(|| format!("/chatgxy/{uuid}"));
+                    if back.is_some() {
                         go(&format!("/chatgxy/{NEW}"), leptos_router::NavigateOptions::default());
                     }
                     tabs::tell();
-                    notes.show_undo("Conversation deleted", restore(list, notes, deleted_at));
+                    let back = back.map(|path| Callback::new(move |()| go(&path, leptos_router::NavigateOptions::default())));
+                    notes.show_undo("Conversation deleted", restore(list, notes, deleted_at, back));
                 }
                 Err(error) => notes.show(error.to_string()),
             }
@@ -199,7 +201,8 @@ fn Line(line: ExchangeSummary, name: Signal<String>, list: HistoryList, panel: R
     }
 }
 
-fn restore(list: HistoryList, notes: Notes, deleted_at: Millis) -> Callback<()> {
+/// Takes back what was deleted, and goes `back` to where it was seen.
+fn restore(list: HistoryList, notes: Notes, deleted_at: Millis, back: Option<Callback<()>>) -> Callback<()> {
     Callback::new(move |()| {
         spawn_local(async move {
             match restore_deleted(deleted_at).await {
@@ -207,6 +210,9 @@ fn restore(list: HistoryList, notes: Notes, deleted_at: Millis) -> Callback<()> 
                     list.refresh();
                     tabs::tell();
                     notes.announce("Restored");
+                    if let Some(back) = back {
+                        back.run(());
+                    }
                 }
                 Err(error) => notes.show(error.to_string()),
             }
@@ -231,7 +237,7 @@ fn Foot(list: HistoryList, name: Signal<String>, empty: Signal<bool>) -> impl In
                         go(&format!("/chatgxy/{NEW}"), leptos_router::NavigateOptions::default());
                     }
                     tabs::tell();
-                    notes.show_undo("History cleared", restore(list, notes, deleted_at));
+                    notes.show_undo("History cleared", restore(list, notes, deleted_at, None));
                 }
                 Err(error) => notes.show(error.to_string()),
             }

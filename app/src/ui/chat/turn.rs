@@ -191,6 +191,7 @@ fn try_again(thread: Thread, id: String) {
         match retry(id).await {
             Ok(view) => {
                 thread.replace_last(view);
+                field::focus_composer();
                 thread.notes.announce("Generating");
                 tabs::tell();
             }
@@ -332,8 +333,8 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
                         view! {
                             <a class="action-card" data-priority=priority href=file download=name>
                                 <Icon name=icon />
-                                <span class="action-title">{title}</span>
-                                <span class="action-detail">{description}</span>
+                                <span class="action-title">{description}</span>
+                                <span class="action-detail">{title}</span>
                             </a>
                         },
                     )
@@ -343,8 +344,8 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
                         view! {
                             <a class="action-card" data-priority=priority href=url target="_blank" rel="noopener noreferrer nofollow">
                                 <Icon name=icon />
-                                <span class="action-title">{title}</span>
-                                <span class="action-detail">{description}</span>
+                                <span class="action-title">{description}</span>
+                                <span class="action-detail">{title}</span>
                                 <Icon name="external" />
                             </a>
                         },
@@ -361,8 +362,8 @@ fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
                                 on:click=move |_| thread.filled.set(Some(question.clone()))
                             >
                                 <Icon name=icon />
-                                <span class="action-title">{title}</span>
-                                <span class="action-detail">{description}</span>
+                                <span class="action-title">{description}</span>
+                                <span class="action-detail">{title}</span>
                             </button>
                         },
                     )
@@ -462,6 +463,12 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
             thanks.set(true);
         }
         asking.set(false);
+        field::focus_composer();
+    };
+    // The notice above has one already.
+    let offered = {
+        let turn = turn.clone();
+        Memo::new(move |_| !turn.with(|turn| notice(turn).is_some_and(|(.., again)| again)))
     };
     view! {
         <footer class="answer-foot">
@@ -493,13 +500,13 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
                 class="icon-button"
                 aria-label="Retry"
                 title="Retry"
-                hidden=move || !last.get()
+                hidden=move || !(last.get() && offered.get())
                 on:click=move |_| try_again(thread, id.get_value())
             >
                 <Icon name="retry" />
             </button>
             <span class="answer-meta">
-                <span hidden=move || tokens.get() == 0>{move || format!("{} tok", tokens.get())}</span>
+                <span hidden=move || tokens.get() == 0>{move || format!("{} tokens", tokens.get())}</span>
                 <span hidden=move || took.get().is_none()>{move || took.get().map_or_else(String::new, seconds)}</span>
                 <Time at=ended_at />
             </span>
@@ -508,10 +515,10 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
                     class="input"
                     node_ref=reason
                     aria-label="What was wrong? (optional)"
-                    placeholder="What was wrong? (optional)"
+                    placeholder="What was wrong?"
                     maxlength="1000"
                 />
-                <button class="button">"Send"</button>
+                <button class="button">"Send note"</button>
                 <button type="button" class="button" data-kind="quiet" on:click=move |_| asking.set(false)>
                     "Skip"
                 </button>
