@@ -14,6 +14,7 @@ wasm := -p frontend --target wasm32-unknown-unknown
 client := $(CARGO_TARGET_DIR)/wasm32-unknown-unknown
 site := $(CARGO_TARGET_DIR)/site
 bundler := $(CARGO_TARGET_DIR)/debug/site
+optimizer := scripts/site/node_modules/binaryen/bin/wasm-opt
 
 .NOTPARALLEL:
 .PHONY: help run dev test bench build setup toolchain server site lint unit http fuzz e2e
@@ -58,7 +59,8 @@ server: toolchain
 site: toolchain
 	$(cargo) build -p site
 	$(cargo) build $(wasm) --profile wasm-release
-	@$(bundler) $(client)/wasm-release/frontend.wasm style public $(site)
+	@scripts/setup.sh optimizer
+	@$(bundler) $(optimizer) $(client)/wasm-release/frontend.wasm style public $(site)
 
 lint: toolchain ## Check format and lints, for the server and for the browser
 	$(cargo) fmt --all --check

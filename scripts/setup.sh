@@ -5,6 +5,7 @@
 #
 #   tools       C compiler and make
 #   toolchain   the WASM target of the Rust compiler, rustfmt and clippy
+#   optimizer   Binaryen, which makes the client smaller, as pinned in scripts/site/package-lock.json
 #   npm         the browser tests' packages, as pinned in end2end/package-lock.json
 #   browser     Chromium for the browser tests
 #   postgres    PostgreSQL's server for the database tests (no service is started)
@@ -143,20 +144,29 @@ lint_tools() {
   rustup component add rustfmt clippy || fail "rustfmt or clippy missing: run rustup component add rustfmt clippy"
 }
 
-npm_packages() {
+node_and_npm() {
   if ! has node || ! has npm; then
     install "Node and npm" nodejs npm
   fi
   version=$(node -p 'process.versions.node.split(".")[0]')
-  [ "$version" -ge 20 ] || fail "Node $version is too old for the browser tests: install Node 20 or later"
-  cd "$root/end2end"
+  [ "$version" -ge 20 ] || fail "Node $version is too old: install Node 20 or later"
+}
+
+# packages DIR WHAT: what DIR/package-lock.json pins.
+packages() {
+  node_and_npm
+  cd "$root/$1"
   if cmp -s package-lock.json node_modules/.installed-from; then
     return
   fi
-  say "Installing the browser tests' npm packages"
+  say "Installing $2 (npm packages)"
   PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
   cp package-lock.json node_modules/.installed-from
 }
+
+optimizer() { packages scripts/site "Binaryen, which makes the client smaller"; }
+
+npm_packages() { packages end2end "what the browser tests need"; }
 
 browser() {
   if ! find_chromium >/dev/null; then
@@ -197,12 +207,12 @@ schemathesis() {
   cp "$pins" "$venv/.installed-from"
 }
 
-[ $# -gt 0 ] || set -- tools toolchain npm browser postgres schemathesis
+[ $# -gt 0 ] || set -- tools toolchain optimizer npm browser postgres schemathesis
 for step in "$@"; do
   case $step in
-    tools | toolchain | browser | postgres | schemathesis) ;;
+    tools | toolchain | optimizer | browser | postgres | schemathesis) ;;
     npm) step=npm_packages ;;
-    *) fail "unknown step \"$step\": one of tools, toolchain, npm, browser, postgres, schemathesis" ;;
+    *) fail "unknown step \"$step\": one of tools, toolchain, optimizer, npm, browser, postgres, schemathesis" ;;
   esac
   (set -eu && $step)
 done

@@ -67,7 +67,7 @@ test("a wrong password says so, keeps no trace of it and signs nobody in", async
 test("pages for signed-in people send everyone else to the sign-in", async ({ page }) => {
   for (const path of ["/", "/chatgxy", "/chatgxy/new", `/chatgxy/${randomUUID()}`, "/account"]) {
     await page.goto(path);
-    await expect(page, path).toHaveURL(/\/login$/);
+    await expect(page, path).toHaveURL(/\/login(\?next=[\w/-]+)?$/);
     await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
   }
 });
@@ -88,7 +88,7 @@ test("signing out ends the session at once, and the back button shows nothing", 
   await thief.addCookies(cookies);
   const stolen = await thief.newPage();
   await stolen.goto(`/chatgxy/${conversation}`);
-  await expect(stolen).toHaveURL(/\/login$/);
+  await expect(stolen).toHaveURL(/\/login\?next=/);
 });
 
 test("signed out, not even the browser's page cache shows a conversation", async ({ user, guard, server }) => {
@@ -111,7 +111,7 @@ test("signed out, not even the browser's page cache shows a conversation", async
     await page.evaluate(() => history.go(-2));
     await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
     await expect(page.getByText("Quick answer.")).toHaveCount(0);
-    await expect(page).toHaveURL(/\/login$/);
+    await expect(page).toHaveURL(/\/login(\?next=[\w/-]+)?$/);
   } finally {
     await browser.close();
   }
@@ -168,8 +168,8 @@ test("changing the password signs out every other device at once, and keeps this
   await elsewhere.composer.press("Enter");
   await expect(elsewhere.error).toContainText("Sign in to go on.");
   await expect(elsewhere.composer).toHaveValue("still here?");
-  await other.reload();
-  await expect(other).toHaveURL(/\/login$/);
+  await other.getByRole("link", { name: "Sign in" }).click();
+  await expect(other).toHaveURL(/\/login\?next=\/chatgxy\/new$/);
   const form = new SignInPage(other);
   await form.enter(user.email, PASSWORD);
   await expect(form.error).toHaveText("The email or the password is wrong.");
@@ -209,6 +209,14 @@ test("an API key is shown once, works, and is dead as soon as it is deleted", as
   await expect(account.key("my notebook")).not.toContainText("never");
   expect(await page.content()).not.toContain(secret);
 
+  await expect(account.keyName).toHaveValue("");
+  page.once("dialog", (dialog) => void dialog.dismiss());
+  await page.getByRole("button", { name: "Delete key: my notebook" }).click();
+  await expect(account.key("my notebook")).toBeVisible();
+  page.once("dialog", (dialog) => {
+    expect(dialog.message()).toContain("my notebook");
+    void dialog.accept();
+  });
   await page.getByRole("button", { name: "Delete key: my notebook" }).click();
   await expect(page.getByText("No keys yet.")).toBeVisible();
   expect((await program.get("/api/chat/history")).status()).toBe(401);
@@ -221,4 +229,42 @@ test("an API key without a name is refused in words", async ({ guard, account })
   await account.keyName.fill("   ");
   await account.createKey.click();
   await expect(account.error("API keys")).toHaveText("Give the key a name of 1 to 100 characters.");
+});
+
+test("a key's permission is chosen, shown and kept to", async ({ page, user, server, playwright, account }) => {
+  await user.asked("hello");
+  await account.open();
+  await account.keyName.fill("reader");
+  await page.getByLabel("Permission").selectOption({ label: "Read only" });
+  await account.createKey.click();
+  await expect(account.key("reader")).toContainText("Read only");
+  const secret = (await account.newKey.locator("code").textContent()) ?? "";
+  const program = await playwright.request.newContext({ baseURL: server.url, extraHTTPHeaders: { "x-api-key": secret } });
+  expect((await program.get("/api/chat/history")).status()).toBe(200);
+  expect((await program.post("/api/chat", { data: { query: "hello" } })).status()).toBe(403);
+  await program.dispose();
+});
+
+test("after signing in comes the page that was wanted", async ({ user, device }) => {
+  const conversation = await user.asked("hello");
+  const page = await (await device()).newPage();
+  await page.goto(`/chatgxy/${conversation}`);
+  await expect(page).toHaveURL(/\/login\?next=/);
+  await new SignInPage(page).enter(user.email, PASSWORD);
+  await expect(page).toHaveURL(new RegExp(`/chatgxy/${conversation}$`));
+});
+
+test("signing out empties every tab and forgets what was typed there", async ({ page, user, context, account }) => {
+  const conversation = await user.asked("My secret question");
+  const other = await context.newPage();
+  const elsewhere = new ChatPage(other);
+  await other.goto(`/chatgxy/${conversation}`);
+  await elsewhere.ready();
+  await elsewhere.composer.fill("a secret draft");
+  await account.open();
+  await account.signOut.click();
+  await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+  await expect(other.getByRole("heading", { name: "Sign in" })).toBeVisible();
+  expect(await other.content()).not.toContain("secret");
+  expect(await other.evaluate(() => JSON.stringify(sessionStorage))).not.toContain("secret");
 });

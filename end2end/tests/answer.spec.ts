@@ -137,7 +137,8 @@ test("a rating belongs to its own answer, carries a reason, can be taken back, a
   await second.bad.click();
   await expect(second.reason).toBeVisible();
   await second.reason.fill("It says nothing");
-  await second.root.getByRole("button", { name: "Send", exact: true }).click();
+  await second.root.getByRole("button", { name: "Send note" }).click();
+  await expect(chat.composer).toBeFocused();
   await expect(second.root).toContainText("Thank you. Your note is kept with this answer.");
   await third.bad.click();
   await expect(third.bad).toHaveAttribute("aria-pressed", "true");
@@ -166,7 +167,7 @@ test("suggestions are cards by priority; those that ask something fill the compo
   await chat.open(await user.asked("showcase please"));
   const { suggestions } = chat.turn();
   const cards = suggestions.locator(".action-card");
-  await expect(cards.locator(".action-detail")).toHaveText(["Read the tutorial", "Read about depth", "Which tool counts reads?", "A trap"]);
+  await expect(cards.locator(".action-title")).toHaveText(["Read the tutorial", "Read about depth", "Which tool counts reads?", "A trap"]);
   expect(await cards.evaluateAll((all) => all.map((card) => card.getAttribute("data-priority")))).toEqual(["1", "2", "3", "3"]);
   await expect(suggestions.getByRole("link", { name: /Read the tutorial/ })).toHaveAttribute("href", "https://example.org/tutorial");
   await expect(suggestions.getByRole("link", { name: /A trap/ })).toHaveCount(0);

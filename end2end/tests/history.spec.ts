@@ -145,7 +145,7 @@ test("a deleted conversation is gone at once, and Undo brings it back", async ({
   await expect(chat.toasts).toContainText("Conversation deleted");
   await chat.undo.click();
   await expect(titles(chat)).toHaveText(["delete me", "keep me"]);
-  await chat.follow("delete me");
+  await expect(page, "back to where one was").toHaveURL(new RegExp(`${doomed}$`));
   await expect(chat.turn().prose).toHaveText("Quick answer.");
 });
 

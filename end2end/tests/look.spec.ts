@@ -47,6 +47,21 @@ test.describe("at 320 pixels", () => {
       return wide.filter((box) => box.scrollWidth > box.clientWidth).map((box) => `${box.tagName}.${box.className} ${box.scrollWidth} > ${box.clientWidth}`);
     });
 
+  test("keys with long names neither widen the account page nor hide their button", async ({ page, account }) => {
+    await account.open();
+    await account.keyName.fill("a name of a key that is longer than this small screen is wide");
+    expect((await account.keyName.boundingBox())!.width).toBeGreaterThan(200);
+    await account.createKey.click();
+    const remove = page.getByRole("button", { name: /^Delete key/ });
+    await expect(remove).toBeInViewport({ ratio: 0.5 });
+    expect(await overflow(page)).toEqual([]);
+  });
+
+  test("a new conversation is read from its beginning", async ({ page, chat }) => {
+    await chat.open();
+    await expect(page.getByRole("heading", { name: "What are you working on?" })).toBeInViewport();
+  });
+
   test("no page scrolls sideways", async ({ page, user, context, guard, chat }) => {
     const title = `${"x".repeat(400)} showcase please`;
     const conversation = await user.asked(title);

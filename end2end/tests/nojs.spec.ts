@@ -26,7 +26,10 @@ test("without JavaScript a page whose answer is being written comes again by its
   const conversation = await user.asks("slow please");
   await page.goto(`/chatgxy/${conversation}`);
   await expect(chat.turn().root).toHaveAttribute("data-state", "running");
+  await expect(chat.composer, "nothing can be typed that the next load would lose").toBeHidden();
+  await expect(page.getByText("An answer is being written. This page loads itself again")).toBeVisible();
   await chat.turn().ends();
+  await expect(chat.composer).toBeVisible();
   await expect(chat.turn().prose).toContainText("the end of this slow answer.");
   expect(await page.content(), "and then no more").not.toContain('http-equiv="refresh"');
 });
@@ -108,4 +111,13 @@ test("without JavaScript the history is a sheet on a narrow window", async ({ pa
   await expect(chat.history).toBeVisible();
   await chat.hide.click();
   await expect(chat.history).toBeHidden();
+});
+
+test("without JavaScript nothing is offered that needs it", async ({ page, user, chat }) => {
+  await page.goto("/chatgxy/new");
+  await expect(page.locator(".examples")).toBeHidden();
+  await page.goto(`/chatgxy/${await user.asked("hello")}`);
+  await expect(chat.turn().root.locator(".answer-foot button:visible")).toHaveCount(0);
+  await page.goto("/account");
+  await expect(page.getByRole("button", { name: "Create key" })).toBeHidden();
 });

@@ -133,6 +133,7 @@ test("Stop ends an answer at once, keeps its text, and Retry answers the same qu
   await chat.stop.click();
   await turn.ends("interrupted");
   await expect(turn.notice).toContainText("Stopped by you. What came is kept.");
+  await expect(chat.composer, "the focus does not get lost").toBeFocused();
   await expect(turn.prose).toContainText("Sequencing depth");
   await expect(turn.prose).not.toContainText("the end of this slow answer.");
   await expect(chat.send).toBeVisible();

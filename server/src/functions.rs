@@ -18,7 +18,8 @@ use sha2::{Digest, Sha256};
 const FAILED: &str = "serverfnerror";
 /// An error is a few words.
 const ERROR_BYTES: usize = 64 * 1024;
-/// What the framework puts what went wrong into, and our signature of it.
+/// What the framework puts the form and what went wrong with it into, and our signature of that.
+const FORM: &str = "__path";
 const ERROR: &str = "__err";
 const SIGNATURE: &str = "__sig";
 
@@ -92,13 +93,17 @@ fn is_forged(signer: &Signer, uri: &Uri) -> bool {
 fn mend_location(signer: &Signer, host: Option<&HeaderValue>, headers: &mut HeaderMap) {
     let Some(location) = headers.get(LOCATION).and_then(|location| location.to_str().ok()) else { return };
     let mut clean = on_this_site(location, host).unwrap_or("/").trim_end_matches('?').to_owned();
-    if let Ok(uri) = clean.parse::<Uri>()
-        && let Some(error) = value(&pairs(&uri), ERROR)
+    if let Some((path, query)) = clean.split_once('?')
+        && query.contains(ERROR)
     {
-        // The page that it came from may have said something, too.
-        let (path, query) = clean.split_once('?').unwrap_or((&clean, ""));
-        let rest: String = query.split('&').filter(|pair| !pair.starts_with(SIGNATURE)).flat_map(|pair| [pair, "&"]).collect();
-        clean = format!("{path}?{rest}{SIGNATURE}={}", signer.sign(error));
+        // The page that it came from may have said something, too; the framework adds the new behind it.
+        let last = |name: &str| query.rsplit('&').find(|pair| pair.split_once('=').is_some_and(|(key, _)| key == name));
+        let ours = [FORM, ERROR, SIGNATURE];
+        let rest = query.split('&').filter(|pair| !pair.split_once('=').is_some_and(|(key, _)| ours.contains(&key)));
+        let said: Vec<&str> = rest.chain(last(FORM)).chain(last(ERROR)).collect();
+        let said = format!("{path}?{}", said.join("&"));
+        let signature = said.parse::<Uri>().ok().and_then(|uri| value(&pairs(&uri), ERROR).map(|error| signer.sign(error)));
+        clean = signature.map_or_else(|| path.to_owned(), |signature| format!("{said}&{SIGNATURE}={signature}"));
     }
     if let Ok(clean) = HeaderValue::from_str(&clean) {
         headers.insert(LOCATION, clean);
@@ -148,10 +153,10 @@ mod tests {
         assert!(!forged(&address) && !forged("/login") && !forged("/login?q=%41"), "{address}");
         assert!(forged("/login?__err=YWJj%3D") && forged("/login?%5F_err=YWJj"));
         assert!(forged(&address.replace("YWJj", "YWJk")) && forged(&format!("{address}&__err=x")));
-        headers.insert(LOCATION, HeaderValue::from_str(&address.replace("YWJj", "YWJk")).unwrap());
+        headers.insert(LOCATION, HeaderValue::from_str(&format!("{address}&__path=%2Fx&__err=YWJk")).unwrap());
         mend_location(&signer, None, &mut headers);
         let again = headers[LOCATION].to_str().unwrap();
-        assert!(!forged(again) && again.matches(SIGNATURE).count() == 1, "{again}");
+        assert!(!forged(again) && again.matches("=").count() == 3 && again.contains("__err=YWJk&"), "{again}");
         assert!(is_forged(&Signer("another".into()), &address.parse().unwrap()));
     }
 }

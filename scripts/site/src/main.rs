@@ -2,7 +2,7 @@
 //! everything precompressed, and the client and styles under a path that changes with their content.
 //!
 //! ```text
-//! site [--dev] WASM STYLE_DIR PUBLIC_DIR OUT_DIR
+//! site --dev|WASM_OPT WASM STYLE_DIR PUBLIC_DIR OUT_DIR
 //! ```
 //!
 //! `OUT_DIR` afterwards holds exactly:
@@ -14,7 +14,8 @@
 //! *.br, *.gz                   beside each file that gets smaller
 //! ```
 //!
-//! `--dev` leaves compression out and keeps function names in the client, for quick rebuilds and readable panics.
+//! `WASM_OPT` is Binaryen's program of that name. `--dev` leaves it and compression out and keeps function names in the client, for
+//! quick rebuilds and readable panics.
 //!
 //! # Why a tool of our own
 //!
@@ -65,14 +66,11 @@ fn run() -> Result<()> {
 }
 
 fn arguments() -> Result<Input> {
-    let mut arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
-    let dev = arguments.first().is_some_and(|first| first.as_os_str() == "--dev");
-    if dev {
-        arguments.remove(0);
-    }
-    let [wasm, style, public, out] =
-        <[PathBuf; 4]>::try_from(arguments).map_err(|_| "usage: site [--dev] WASM STYLE_DIR PUBLIC_DIR OUT_DIR".to_owned())?;
-    Ok(Input { wasm, style, public, out, dev })
+    let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
+    let [first, wasm, style, public, out] =
+        <[PathBuf; 5]>::try_from(arguments).map_err(|_| "usage: site --dev|WASM_OPT WASM STYLE_DIR PUBLIC_DIR OUT_DIR".to_owned())?;
+    let optimizer = (first.as_os_str() != "--dev").then_some(first);
+    Ok(Input { optimizer, wasm, style, public, out })
 }
 
 /// One text that differs whenever the output could: the content of every input, and this program itself.
@@ -81,7 +79,7 @@ fn stamp(input: &Input) -> Result<String> {
     let built = fs::metadata(&program).and_then(|data| data.modified()).map_err(at("read", &program))?;
     let mut hash = Sha256::new();
     hash.update(built.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_le_bytes());
-    hash.update([u8::from(input.dev)]);
+    hash.update([u8::from(input.is_dev())]);
     hash.update(fs::read(&input.wasm).map_err(at("read", &input.wasm))?);
     for dir in [&input.style, &input.public] {
         add(&mut hash, &bundle::read_dir(dir)?);
@@ -113,7 +111,7 @@ fn at(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> String {
 /// Prints each file's sizes, and what the first page load takes together.
 fn report(files: &Files, input: &Input, started: Instant) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if input.dev {
+    if input.is_dev() {
         return writeln!(out, "site bundled in {:.1} s (uncompressed)", started.elapsed().as_secs_f32());
     }
     let mut first_load = 0;

@@ -49,18 +49,25 @@ pub fn on_news(news: impl Fn() + Clone + 'static) {
     {
         use leptos::prelude::*;
         Effect::new(move |_| {
-            let listen = |target: &web_sys::EventTarget, name| {
+            let look = {
                 let news = news.clone();
-                super::listen::on(target, name, move |_: leptos::ev::Event| {
+                move || {
                     if !document().hidden() {
                         news();
                     }
-                });
+                }
             };
-            listen(&document(), "visibilitychange");
+            let seen = look.clone();
+            super::listen::on(&document(), "visibilitychange", move |_: leptos::ev::Event| seen());
             CHANNEL.with(|channel| {
                 if let Some(channel) = channel {
-                    listen(channel, "message");
+                    let told = look.clone();
+                    super::listen::on(channel, "message", move |event: web_sys::MessageEvent| {
+                        // That the person signs out is not for those who ask the server.
+                        if !event.data().is_null() {
+                            told();
+                        }
+                    });
                 }
             });
         });
