@@ -180,8 +180,8 @@ impl Caller {
                 _ = endings.changed() => {}
                 () = tokio::time::sleep(RECHECK) => {}
             }
-            // A store that does not answer is no proof of anything.
-            if matches!(accounts.still_good(&proof).await, Ok(false)) {
+            // A store that does not answer is no proof of anything. In a box, since idle streams should not hold the room for a query.
+            if matches!(Box::pin(accounts.still_good(&proof)).await, Ok(false)) {
                 return;
             }
         }
