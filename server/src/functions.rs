@@ -156,7 +156,7 @@ mod tests {
         headers.insert(LOCATION, HeaderValue::from_str(&format!("{address}&__path=%2Fx&__err=YWJk")).unwrap());
         mend_location(&signer, None, &mut headers);
         let again = headers[LOCATION].to_str().unwrap();
-        assert!(!forged(again) && again.matches("=").count() == 3 && again.contains("__err=YWJk&"), "{again}");
+        assert!(!forged(again) && again.matches('=').count() == 3 && again.contains("__err=YWJk&"), "{again}");
         assert!(is_forged(&Signer("another".into()), &address.parse().unwrap()));
     }
 }

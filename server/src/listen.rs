@@ -15,6 +15,7 @@ use std::time::Duration;
 use app::ssr::account::network;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
+use futures::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -81,10 +82,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, closin
         // Small pieces of an answer must not wait for each other.
         let _ = stream.set_nodelay(true);
         let connection = connection(stream, peer, router.clone(), &limits, closing.clone());
-        open.spawn(async move {
-            connection.await;
-            drop((place, visit));
-        });
+        // Not in an async block, which would hold the connection twice.
+        open.spawn(connection.map(move |()| drop((place, visit))));
     }
     drop(listener);
     open.close();
