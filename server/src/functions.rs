@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use app::model::error::AppError;
+use app::ssr::auth::hex;
+use app::ssr::config::Config;
 use app::ssr::db::Db;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query, Request, State};
@@ -23,30 +25,25 @@ const FORM: &str = "__path";
 const ERROR: &str = "__err";
 const SIGNATURE: &str = "__sig";
 
-/// Signs what went wrong. Cheap to clone.
+/// What forms need when they fail: a secret to sign with, and the address that people use. Cheap to clone.
 #[derive(Clone)]
-pub struct Signer(Arc<str>);
+pub struct Forms {
+    secret: Arc<str>,
+    config: Arc<Config>,
+}
 
-impl Signer {
+impl Forms {
     /// With a secret that all servers of one store share.
-    pub async fn of(db: &Db) -> Result<Self, AppError> {
+    pub async fn of(db: &Db, config: Arc<Config>) -> Result<Self, AppError> {
         let fresh: [u8; 32] = rand::random();
-        Ok(Self(db.setting_or("form_secret", &hex(&fresh)).await?.into()))
+        Ok(Self { secret: db.setting_or("form_secret", &hex(&fresh)).await?.into(), config })
     }
 
     /// Hashed twice, so that nobody can sign a longer text by its beginning.
     fn sign(&self, error: &str) -> String {
-        let inner = Sha256::new().chain_update(self.0.as_bytes()).chain_update(error).finalize();
-        hex(&Sha256::new().chain_update(self.0.as_bytes()).chain_update(inner).finalize())
+        let inner = Sha256::new().chain_update(self.secret.as_bytes()).chain_update(error).finalize();
+        hex(&Sha256::new().chain_update(self.secret.as_bytes()).chain_update(inner).finalize())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 fn pairs(uri: &Uri) -> Vec<(String, String)> {
@@ -58,14 +55,16 @@ fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// Gives a failed server function the status of its error, and a redirect an address of this site.
-pub async fn mend(State(signer): State<Signer>, request: Request, next: Next) -> Response {
+pub async fn mend(State(forms): State<Forms>, request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
-    if request.method().is_safe() && is_forged(&signer, &uri) {
+    if request.method().is_safe() && is_forged(&forms, &uri) {
         return Redirect::to(uri.path()).into_response();
     }
     let host = request.headers().get(HOST).cloned();
     let mut response = next.run(request).await;
-    mend_location(&signer, host.as_ref(), response.headers_mut());
+    let host = host.as_ref().and_then(|host| host.to_str().ok());
+    let public = forms.config.public_url.as_ref().map(|url| url.authority.as_str());
+    mend_location(&forms, &[host, public], response.headers_mut());
     if response.status() != StatusCode::INTERNAL_SERVER_ERROR || !response.headers().contains_key(FAILED) {
         return response;
     }
@@ -77,7 +76,7 @@ pub async fn mend(State(signer): State<Signer>, request: Request, next: Next) ->
 }
 
 /// Whether an address says that something went wrong which this server did not say.
-fn is_forged(signer: &Signer, uri: &Uri) -> bool {
+fn is_forged(forms: &Forms, uri: &Uri) -> bool {
     if !uri.query().is_some_and(|query| query.contains(ERROR) || query.contains('%')) {
         return false;
     }
@@ -85,14 +84,14 @@ fn is_forged(signer: &Signer, uri: &Uri) -> bool {
     let mut errors = pairs.iter().filter(|(name, _)| name == ERROR);
     match (errors.next(), errors.next()) {
         (None, _) => false,
-        (Some((_, error)), None) => value(&pairs, SIGNATURE) != Some(&signer.sign(error)),
+        (Some((_, error)), None) => value(&pairs, SIGNATURE) != Some(&forms.sign(error)),
         (Some(_), Some(_)) => true,
     }
 }
 
-fn mend_location(signer: &Signer, host: Option<&HeaderValue>, headers: &mut HeaderMap) {
+fn mend_location(forms: &Forms, hosts: &[Option<&str>], headers: &mut HeaderMap) {
     let Some(location) = headers.get(LOCATION).and_then(|location| location.to_str().ok()) else { return };
-    let mut clean = on_this_site(location, host).unwrap_or("/").trim_end_matches('?').to_owned();
+    let mut clean = on_this_site(location, hosts).unwrap_or("/").trim_end_matches('?').to_owned();
     if let Some((path, query)) = clean.split_once('?')
         && query.contains(ERROR)
     {
@@ -102,7 +101,7 @@ fn mend_location(signer: &Signer, host: Option<&HeaderValue>, headers: &mut Head
         let rest = query.split('&').filter(|pair| !pair.split_once('=').is_some_and(|(key, _)| ours.contains(&key)));
         let said: Vec<&str> = rest.chain(last(FORM)).chain(last(ERROR)).collect();
         let said = format!("{path}?{}", said.join("&"));
-        let signature = said.parse::<Uri>().ok().and_then(|uri| value(&pairs(&uri), ERROR).map(|error| signer.sign(error)));
+        let signature = said.parse::<Uri>().ok().and_then(|uri| value(&pairs(&uri), ERROR).map(|error| forms.sign(error)));
         clean = signature.map_or_else(|| path.to_owned(), |signature| format!("{said}&{SIGNATURE}={signature}"));
     }
     if let Ok(clean) = HeaderValue::from_str(&clean) {
@@ -110,10 +109,14 @@ fn mend_location(signer: &Signer, host: Option<&HeaderValue>, headers: &mut Head
     }
 }
 
-/// The part of an address behind the host, if the host is this one.
-fn on_this_site<'a>(location: &'a str, host: Option<&HeaderValue>) -> Option<&'a str> {
+/// The part of an address behind the host, if the host is one of ours: the one that was asked, or behind a proxy that changes that
+/// the one that people use.
+fn on_this_site<'a>(location: &'a str, hosts: &[Option<&str>]) -> Option<&'a str> {
     let rest = match location.strip_prefix("http://").or(location.strip_prefix("https://")) {
-        Some(absolute) => absolute.strip_prefix(host?.to_str().ok()?)?,
+        Some(absolute) => {
+            let (host, _) = absolute.split_once('/')?;
+            hosts.iter().flatten().any(|own| own.eq_ignore_ascii_case(host)).then(|| &absolute[host.len()..])?
+        }
         None => location,
     };
     (rest.starts_with('/') && !rest.starts_with("//") && !rest.contains('\\')).then_some(rest)
@@ -125,11 +128,13 @@ mod tests {
 
     #[test]
     fn only_addresses_of_this_site_are_kept() {
-        let host = HeaderValue::from_static("chat.example.org");
+        let hosts = [Some("127.0.0.1:3000"), Some("chat.example.org"), None];
         for (location, kept) in [
             ("/login?x=1", Some("/login?x=1")),
             ("https://chat.example.org/login?x=1", Some("/login?x=1")),
             ("http://chat.example.org/", Some("/")),
+            ("http://127.0.0.1:3000/account", Some("/account")),
+            ("https://chat.example.org@evil.example/", None),
             ("https://chat.example.org.evil/", None),
             ("https://chat.example.org", None),
             ("https://evil.example/login", None),
@@ -138,25 +143,26 @@ mod tests {
             ("javascript:alert(1)", None),
             ("", None),
         ] {
-            assert_eq!(on_this_site(location, Some(&host)), kept, "{location}");
+            assert_eq!(on_this_site(location, &hosts), kept, "{location}");
         }
     }
 
     #[test]
     fn an_error_is_signed_and_no_other_is_shown() {
-        let signer = Signer("secret".into());
+        let forms = |secret: &str| Forms { secret: secret.into(), config: Arc::new(Config::from_vars(std::iter::empty()).unwrap()) };
+        let ours = forms("secret");
         let mut headers = HeaderMap::new();
         headers.insert(LOCATION, HeaderValue::from_static("/login?__path=%2Fx&__err=YWJj%3D"));
-        mend_location(&signer, None, &mut headers);
+        mend_location(&ours, &[], &mut headers);
         let address = headers[LOCATION].to_str().unwrap().to_owned();
-        let forged = |address: &str| is_forged(&signer, &address.parse().unwrap());
+        let forged = |address: &str| is_forged(&ours, &address.parse().unwrap());
         assert!(!forged(&address) && !forged("/login") && !forged("/login?q=%41"), "{address}");
         assert!(forged("/login?__err=YWJj%3D") && forged("/login?%5F_err=YWJj"));
         assert!(forged(&address.replace("YWJj", "YWJk")) && forged(&format!("{address}&__err=x")));
         headers.insert(LOCATION, HeaderValue::from_str(&format!("{address}&__path=%2Fx&__err=YWJk")).unwrap());
-        mend_location(&signer, None, &mut headers);
+        mend_location(&ours, &[], &mut headers);
         let again = headers[LOCATION].to_str().unwrap();
         assert!(!forged(again) && again.matches('=').count() == 3 && again.contains("__err=YWJk&"), "{again}");
-        assert!(is_forged(&Signer("another".into()), &address.parse().unwrap()));
+        assert!(is_forged(&forms("another"), &address.parse().unwrap()));
     }
 }

@@ -86,8 +86,8 @@ impl Server {
         let accounts = Accounts::new(db.clone(), config.registration);
         let leptos_options = LeptosOptions::builder().output_name("chatgxy").build();
         let state = AppState { leptos_options, db, engine, config: Arc::new(config), accounts, site };
-        let signer = functions::Signer::of(&state.db).await.map_err(|error| error.to_string())?;
-        Ok(Self { router: router::router(&state, signer), state, model, lock })
+        let forms = functions::Forms::of(&state.db, state.config.clone()).await.map_err(|error| error.to_string())?;
+        Ok(Self { router: router::router(&state, forms), state, model, lock })
     }
 
     /// What it runs on.

@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::{assets, functions, guard, image, log, rest, sse};
 
 /// Everything, from the request's first byte to the response's last.
-pub fn router(state: &AppState, signer: functions::Signer) -> Router {
+pub fn router(state: &AppState, forms: functions::Forms) -> Router {
     let metrics = Metrics::new();
     Router::new()
         // Pages, and with them the server functions under /api/fn.
@@ -38,7 +38,7 @@ pub fn router(state: &AppState, signer: functions::Signer) -> Router {
         .route("/chatgxy/turns/{id}/events", get(sse::events))
         // The last one is the first to see a request.
         .layer(middleware::from_fn(guard::limit_time))
-        .layer(middleware::from_fn_with_state(signer, functions::mend))
+        .layer(middleware::from_fn_with_state(forms, functions::mend))
         .layer(middleware::from_fn(guard::limit_body))
         .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))
         .layer(middleware::from_fn_with_state(guard::Throttle::new(state.config.clone()), guard::slow_down))

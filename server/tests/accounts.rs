@@ -341,6 +341,18 @@ async fn guessing_from_one_address_is_slowed_down_and_the_address_cannot_be_made
 }
 
 #[tokio::test]
+async fn behind_a_proxy_that_changes_the_host_a_failed_form_still_leads_back() {
+    let app = TestApp::set(Engine::Sqlite, Setting::default().with("CHATGXY_PUBLIC_URL", "https://chat.example.org")).await;
+    let browser = app.browser();
+    for (referer, back) in [("https://chat.example.org/login", true), ("https://evil.example/login", false)] {
+        let form = browser.function("account/login", &credentials("ada@example.org", "wrong one")).header(ACCEPT, "text/html");
+        let answer = browser.send(form.header(REFERER, referer)).await;
+        let location = answer.headers()["location"].to_str().unwrap().to_owned();
+        assert_eq!((location.starts_with("/login?"), location == "/"), (back, !back), "{referer} {location}");
+    }
+}
+
+#[tokio::test]
 async fn whoever_guesses_does_not_keep_the_owner_out() {
     let app = TestApp::set(Engine::Sqlite, Setting::default().with("CHATGXY_TRUSTED_PROXIES", "127.0.0.1")).await;
     app.person("ada@example.org").await;

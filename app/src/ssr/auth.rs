@@ -71,8 +71,12 @@ impl fmt::Debug for Token {
 }
 
 fn hash(secret: &str) -> String {
-    let bytes: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(secret.as_bytes()))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         use fmt::Write as _;
         let _ = write!(hex, "{byte:02x}");
         hex
@@ -277,37 +281,32 @@ pub(super) async fn start_session(db: &Db, user: &User) -> Result<Token, AppErro
     Ok(session)
 }
 
+/// Lets handlers take what somebody may be as an argument.
+macro_rules! from_caller {
+    ($kind:ty, $of:expr) => {
+        impl<S> FromRequestParts<S> for $kind
+        where
+            S: Send + Sync,
+            Db: FromRef<S>,
+            Arc<Config>: FromRef<S>,
+            Accounts: FromRef<S>,
+        {
+            type Rejection = AppError;
+
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+                caller(state, parts).await?.ok_or(AppError::NotSignedIn).and_then($of)
+            }
+        }
+    };
+}
+
+from_caller!(Caller, Ok);
+
 /// The signed-in person, as an argument of a handler; refused with 401 when there is none.
 #[derive(Clone, Debug)]
 pub struct CurrentUser(pub User);
 
-impl<S> FromRequestParts<S> for CurrentUser
-where
-    S: Send + Sync,
-    Db: FromRef<S>,
-    Arc<Config>: FromRef<S>,
-    Accounts: FromRef<S>,
-{
-    type Rejection = AppError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        current_user(state, parts).await?.map(Self).ok_or(AppError::NotSignedIn)
-    }
-}
-
-impl<S> FromRequestParts<S> for Caller
-where
-    S: Send + Sync,
-    Db: FromRef<S>,
-    Arc<Config>: FromRef<S>,
-    Accounts: FromRef<S>,
-{
-    type Rejection = AppError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        caller(state, parts).await?.ok_or(AppError::NotSignedIn)
-    }
-}
+from_caller!(CurrentUser, |caller| Ok(Self(caller.user)));
 
 /// The signed-in person with the right to change the account itself: a browser, or a key with the scope `admin`.
 #[derive(Clone, Debug)]
@@ -323,38 +322,16 @@ impl AccountOwner {
     }
 }
 
-impl<S> FromRequestParts<S> for AccountOwner
-where
-    S: Send + Sync,
-    Db: FromRef<S>,
-    Arc<Config>: FromRef<S>,
-    Accounts: FromRef<S>,
-{
-    type Rejection = AppError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        Self::of(caller(state, parts).await?.ok_or(AppError::NotSignedIn)?)
-    }
-}
+from_caller!(AccountOwner, Self::of);
 
 /// A signed-in administrator, as an argument of a handler; anybody else is refused.
 #[derive(Clone, Debug)]
 pub struct Administrator(pub User);
 
-impl<S> FromRequestParts<S> for Administrator
-where
-    S: Send + Sync,
-    Db: FromRef<S>,
-    Arc<Config>: FromRef<S>,
-    Accounts: FromRef<S>,
-{
-    type Rejection = AppError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let CurrentUser(user) = CurrentUser::from_request_parts(parts, state).await?;
-        if user.admin { Ok(Self(user)) } else { Err(AppError::Forbidden { reason: "Only administrators may do that.".into() }) }
-    }
-}
+from_caller!(Administrator, |caller| {
+    let admin = Some(caller.user).filter(|user| user.admin);
+    admin.map(Self).ok_or_else(|| AppError::Forbidden { reason: "Only administrators may do that.".into() })
+});
 
 /// The other end, as an argument of a handler.
 impl<S> FromRequestParts<S> for Client
