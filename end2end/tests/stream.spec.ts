@@ -128,8 +128,14 @@ test("closing the tab does not stop an answer", async ({ page, user, context, ch
 
 test("Stop ends an answer at once, keeps its text, and Retry answers the same question anew", async ({ user, chat }) => {
   await chat.open();
+  const right = async (button: typeof chat.send) => {
+    const box = (await button.boundingBox())!;
+    return Math.round(box.x + box.width);
+  };
+  const sendsAt = await right(chat.send);
   const turn = await chat.ask("slow please");
   await chat.streams(turn, 60);
+  expect(await right(chat.stop), "Stop stands where Send stood").toBe(sendsAt);
   await chat.stop.click();
   await turn.ends("interrupted");
   await expect(turn.notice).toContainText("Stopped by you. What came is kept.");

@@ -179,7 +179,7 @@ pub fn Composer(thread: Thread, setup: ChatSetup, jump: Callback<()>) -> impl In
                         </select>
                         <Icon name="chevron-down" />
                     </label>
-                    <span class="composer-hint" hidden=move || live.get().is_some()>"Enter sends, Shift+Enter for a new line"</span>
+                    <span class="composer-hint">"Enter sends, Shift+Enter for a new line"</span>
                     // Sends the form elsewhere where no script runs.
                     <button
                         class="button"
