@@ -95,18 +95,23 @@ pub async fn limit_body(request: Request, next: Next) -> Result<Response, AppErr
 }
 
 /// How long an answer may take to begin.
-const ANSWER_TIME: Duration = Duration::from_secs(15);
+pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 
 /// What waits for a model: it has time limits of its own.
 const WAITING: [&str; 2] = ["/api/chat", "/api/ai/agents/query"];
 
-/// Lets nobody wait for ever.
-pub async fn limit_time(path: Option<MatchedPath>, request: Request, next: Next) -> Result<Response, AppError> {
+/// Lets nobody wait longer than `patience` ([`ANSWER_TIME`]).
+pub async fn limit_time(
+    State(patience): State<Duration>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Result<Response, AppError> {
     let path = path.as_ref().map_or("-", MatchedPath::as_str);
     if WAITING.contains(&path) {
         return Ok(next.run(request).await);
     }
-    tokio::time::timeout(ANSWER_TIME, next.run(request)).await.map_err(|_| {
+    tokio::time::timeout(patience, next.run(request)).await.map_err(|_| {
         tracing::error!(path, "an answer took too long");
         AppError::Unavailable
     })
@@ -183,4 +188,38 @@ pub async fn add_headers(State(config): State<Arc<Config>>, client: Client, requ
         add(STRICT_TRANSPORT_SECURITY, "max-age=31536000");
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use axum::routing::get;
+    use axum::{Router, middleware};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_begin_is_given_up_unless_a_model_is_waited_for() {
+        let slowly = || async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            "at last"
+        };
+        let router = Router::new()
+            .route("/page", get(slowly))
+            .route("/quick", get(|| async { "at once" }))
+            .route(WAITING[0], get(slowly))
+            .route(WAITING[1], get(slowly))
+            .layer(middleware::from_fn_with_state(Duration::from_millis(30), limit_time));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async { axum::serve(listener, router).await });
+        let status = async |path: &str| reqwest::get(format!("{base}{path}")).await.unwrap().status();
+        assert_eq!(status("/page").await, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status("/quick").await, StatusCode::OK);
+        for path in WAITING {
+            assert_eq!(status(path).await, StatusCode::OK, "{path}");
+        }
+        server.abort();
+    }
 }

@@ -37,7 +37,7 @@ pub fn router(state: &AppState, forms: functions::Forms) -> Router {
         // Streams are never compressed; an idle one would hold a compressor all the same.
         .route("/chatgxy/turns/{id}/events", get(sse::events))
         // The last one is the first to see a request.
-        .layer(middleware::from_fn(guard::limit_time))
+        .layer(middleware::from_fn_with_state(guard::ANSWER_TIME, guard::limit_time))
         .layer(middleware::from_fn_with_state(forms, functions::mend))
         .layer(middleware::from_fn(guard::limit_body))
         .layer(middleware::from_fn_with_state(state.clone(), guard::refuse_other_sites))

@@ -271,7 +271,7 @@ impl Accounts {
             }
         };
         // Asked of the throttle first: not every request of the day needs a look into the store.
-        if self.guard.noted.check_key(&(from, user.id.0)).is_ok() {
+        if admit(&self.guard.noted, &(network(from), user.id.0)).is_ok() {
             self.record(Act::CameByProxy, &Actor::person(&user.email, from), "").await?;
         }
         Ok(user)

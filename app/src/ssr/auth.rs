@@ -31,8 +31,6 @@ use crate::ssr::clock;
 const SESSION: Millis = 30 * 24 * 60 * 60 * 1000;
 /// A session in use is prolonged this often; more often would be a write per request.
 const PROLONG: Millis = 60 * 60 * 1000;
-/// How often a stream looks whether its reader is still signed in.
-const RECHECK: std::time::Duration = std::time::Duration::from_secs(15);
 /// The use of a key is noted this often.
 const TOUCH: Millis = 60 * 1000;
 /// How long a browser keeps the cookie; the session behind it is what ends.
@@ -172,24 +170,6 @@ pub enum Proof {
     Key(String),
     /// A trusted proxy says so.
     Proxy,
-}
-
-impl Caller {
-    /// Returns when the session has ended or the key is revoked: what is sent to a caller must end then, too. Within seconds, when that
-    /// happened in another process.
-    pub async fn gone(proof: Proof, accounts: Accounts) {
-        let mut endings = accounts.endings();
-        loop {
-            tokio::select! {
-                _ = endings.changed() => {}
-                () = tokio::time::sleep(RECHECK) => {}
-            }
-            // A store that does not answer is no proof of anything. In a box, since idle streams should not hold the room for a query.
-            if matches!(Box::pin(accounts.still_good(&proof)).await, Ok(false)) {
-                return;
-            }
-        }
-    }
 }
 
 /// Who calls; `None` for a browser that is not signed in.

@@ -4,8 +4,6 @@
 
 mod wire;
 
-use std::convert::Infallible;
-
 use app::model::error::AppError;
 use app::model::turn::Turn;
 use app::ssr::AppState;
@@ -15,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use serde::Deserialize;
@@ -23,7 +21,7 @@ use serde_json::Value;
 
 use self::wire::Encoder;
 use crate::rest::input::Named;
-use crate::sse::KEEP_ALIVE;
+use crate::sse;
 
 /// What `DefaultChatTransport` sends. Other keys are ignored, the conversation before the last message too.
 #[derive(Deserialize)]
@@ -151,13 +149,8 @@ pub async fn stop(State(state): State<AppState>, CurrentUser(user): CurrentUser,
 async fn stream_turn(state: &AppState, caller: &Caller, turn: &Turn) -> Result<Response, AppError> {
     let mut encoder = Encoder::default();
     let chunks = state.engine.watch(caller.user.id, &turn.id, move |turn| encoder.advance(turn)).await?;
-    let chunks = chunks.take_until(Box::pin(Caller::gone(caller.proof.clone(), state.accounts.clone())));
-    let data = chunks.map(|chunk| chunk.to_string()).chain(stream::once(async { "[DONE]".to_owned() }));
-    let events = Sse::new(data.map(|data| Ok::<_, Infallible>(Event::default().data(data))));
-    let headers = [
-        (CACHE_CONTROL.as_str(), "no-store, no-cache, no-transform"),
-        ("x-vercel-ai-ui-message-stream", "v1"),
-        ("x-accel-buffering", "no"),
-    ];
-    Ok((headers, events.keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive"))).into_response())
+    let data = chunks.map(|chunk| chunk.to_string()).chain(stream::once(async { "[DONE]".to_owned() })).boxed();
+    let reply = sse::reply(data, |data| Event::default().data(data), caller.proof.clone(), state.accounts.clone());
+    let headers = [(CACHE_CONTROL.as_str(), "no-store, no-cache, no-transform"), ("x-vercel-ai-ui-message-stream", "v1")];
+    Ok((headers, reply).into_response())
 }
