@@ -135,7 +135,8 @@ pub async fn run() -> Result<(), Failed> {
 
 /// Lines for people at a terminal, JSON for machines.
 fn start_log(filter: &str) -> Result<(), Failed> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
+    // The SDK for other tools logs addresses and answers by itself, whatever is chosen: they may hold secrets.
+    let filter = EnvFilter::try_new(format!("{filter},rmcp=off")).map_err(|error| Failed::Settings(format!("CHATGXY_LOG: {error}")))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if io::stderr().is_terminal() {
         log.compact().init();

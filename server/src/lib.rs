@@ -27,6 +27,7 @@ use app::ssr::agents::{Registry, catalogue};
 use app::ssr::config::Config;
 use app::ssr::db::Db;
 use app::ssr::engine::Engine;
+use app::ssr::tools::{Toolbox, mcp};
 use axum::Router;
 use leptos::config::LeptosOptions;
 use tokio::net::TcpListener;
@@ -82,7 +83,9 @@ impl Server {
         let db = open_store(&config).await?;
         catalogue::provide(&db).await.map_err(|error| error.to_string())?;
         let registry = Registry::new(chosen.model, config.context_tokens, db.clone()).with(&own_models(&config)?);
-        let engine = Engine::start(db.clone(), registry, config.times, config.caps).await.map_err(|error| error.to_string())?;
+        let servers = mcp::Servers::connect(config.tool_servers.clone()).await;
+        let tools = Toolbox::new(&registry.consultable(), servers, config.test_tools);
+        let engine = Engine::start(db.clone(), registry, tools, config.times, config.caps).await.map_err(|error| error.to_string())?;
         let accounts = Accounts::new(db.clone(), config.registration);
         let leptos_options = LeptosOptions::builder().output_name("chatgxy").build();
         let state = AppState { leptos_options, db, engine, config: Arc::new(config), accounts, site };

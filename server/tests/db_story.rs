@@ -5,16 +5,17 @@
 mod common;
 
 use app::model::agent::AgentType;
-use app::model::event::{End, Interruption, TurnEvent};
+use app::model::event::{End, Interruption, TurnEvent, Usage};
 use app::model::ids::{ExchangeUuid, PromptId, TurnId, TurnRow, UserId};
+use app::model::part::{Runner, ToolState};
 use app::model::turn::{Feedback, Prompt, Turn};
 use app::model::user::Scope;
 use app::ssr::db::audit::AuditRow;
 use app::ssr::db::keys::NewKey;
-use app::ssr::db::message::StoredMessage;
-use app::ssr::db::turns::{Begun, Lease, NewTurn, Sibling};
+use app::ssr::db::message::{Carried, StoredMessage};
+use app::ssr::db::turns::{Advance, Begun, Lease, NewTurn, Sibling};
 use app::ssr::db::users::NewAccount;
-use app::ssr::db::writer::{EndWrite, Write, Writer, Written};
+use app::ssr::db::writer::{EndWrite, Outcome, Write, Writer, Written};
 use app::ssr::db::{Db, own_statements, statements};
 use common::{Engine, fresh_database};
 use sqlx::Executor;
@@ -59,34 +60,40 @@ async fn begin(db: &Db, new: &NewTurn) -> Turn {
     }
 }
 
+fn write(row: TurnRow, epoch: i64) -> Write {
+    Write { row, epoch, events: Vec::new(), claims: Vec::new(), end: None, done: None }
+}
+
+/// Stores a write and waits for what becomes of it.
+async fn store(writer: &Writer, write: Write) -> Outcome {
+    let (done, outcome) = oneshot::channel();
+    writer.write(Write { done: Some(done), ..write }).await;
+    outcome.await.unwrap()
+}
+
+fn end_write(turn: &Turn, at: i64) -> EndWrite {
+    let message = StoredMessage::of(turn, Carried::default()).to_json();
+    let (state, usage) = (turn.state_name(), if turn.is_ended() { turn.usage } else { Usage::default() });
+    EndWrite { state, message, until: turn.until(), agent: AgentType::router(), at, usage }
+}
+
 async fn end(writer: &Writer, turn: &mut Turn, epoch: i64, how: End, at: i64) -> Written {
     turn.apply(turn.seq + 1, &TurnEvent::Ended { at, how, finish: None }).unwrap();
-    let (done, written) = oneshot::channel();
-    let message = StoredMessage::of(turn, serde_json::Map::new()).to_json();
-    let end = EndWrite { state: turn.state_name(), message, agent: AgentType::router(), at, usage: turn.usage, done };
-    writer.write(Write { row: turn.row, epoch, events: Vec::new(), end: Some(end) }).await;
-    written.await.unwrap()
+    store(writer, Write { end: Some(end_write(turn, at)), ..write(turn.row, epoch) }).await.written
+}
+
+async fn happen(writer: &Writer, turn: &mut Turn, epoch: i64, event: TurnEvent) {
+    turn.apply(turn.seq + 1, &event).unwrap();
+    writer.write(Write { events: vec![(turn.seq, event)], ..write(turn.row, epoch) }).await;
 }
 
 async fn grow(writer: &Writer, turn: &mut Turn, epoch: i64, text: &str) {
-    let event = TurnEvent::TextGrew { text: text.into() };
-    turn.apply(turn.seq + 1, &event).unwrap();
-    writer.write(Write { row: turn.row, epoch, events: vec![(turn.seq, event)], end: None }).await;
+    happen(writer, turn, epoch, TurnEvent::TextGrew { text: text.into() }).await;
 }
 
-/// Appends are not acknowledged one by one; a refused end of a turn that does not exist flushes what was queued before it.
+/// Appends are not acknowledged one by one; this waits for all before it.
 async fn flush(writer: &Writer) {
-    let (done, written) = oneshot::channel();
-    let end = EndWrite {
-        state: "failed",
-        message: "{}".into(),
-        agent: AgentType::auto(),
-        at: 0,
-        usage: app::model::event::Usage::default(),
-        done,
-    };
-    writer.write(Write { row: TurnRow(-1), epoch: 1, events: Vec::new(), end: Some(end) }).await;
-    assert_eq!(written.await.unwrap(), Written::Refused);
+    assert_eq!(store(writer, write(TurnRow(-1), 1)).await.written, Written::Stored);
 }
 
 #[tokio::test]
@@ -418,9 +425,7 @@ async fn a_lost_turn_is_taken_over_once_and_its_old_writer_is_refused() {
         let mut turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
         grow(&writer, &mut turn, 1, "kept ").await;
         flush(&writer).await;
-        assert_eq!(db.renew_leases(&lease("me", 5_000)).await.unwrap(), [(turn.id.clone(), false)]);
-        db.request_stop(&turn.id).await.unwrap();
-        assert_eq!(db.renew_leases(&lease("me", 5_000)).await.unwrap(), [(turn.id.clone(), true)]);
+        assert_eq!(db.renew_leases(&lease("me", 5_000)).await.unwrap(), [turn.id.clone()]);
         assert!(db.lost_turns(5_000).await.unwrap().is_empty());
         assert_eq!(db.lost_turns(5_001).await.unwrap(), [(turn.row, 1)]);
 
@@ -434,6 +439,94 @@ async fn a_lost_turn_is_taken_over_once_and_its_old_writer_is_refused() {
         assert_eq!(end(&writer, &mut taken, epoch, End::Interrupted(Interruption::Lost), 6_000).await, Written::Stored);
         let stored = db.turn(me, &turn.id).await.unwrap().unwrap().turn;
         assert_eq!((stored.state_name(), stored.text().as_str()), ("interrupted", "kept "));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_claimed_once_and_only_by_whoever_has_the_turn() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let claim = |call: &str, epoch| Write { claims: vec![(call.to_owned(), "x".to_owned())], ..write(turn.row, epoch) };
+        let claimed = async |call: &str, epoch| store(&writer, claim(call, epoch)).await.claimed;
+        assert_eq!(claimed("a", 1).await, ["a"]);
+        assert!(claimed("a", 1).await.is_empty(), "a call runs once");
+        assert!(claimed("b", 2).await.is_empty(), "not with a wrong epoch");
+        db.take_over(turn.row, 1, &lease("you", 9_000)).await.unwrap().unwrap();
+        assert!(claimed("b", 1).await.is_empty(), "nor for whom it was taken from");
+        assert_eq!(claimed("b", 2).await, ["b"]);
+        assert!(claimed("a", 2).await.is_empty(), "nor after that");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_turn_waits_in_its_row_and_goes_on_once() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (writer, _) = Writer::start(db.clone());
+        let me = user(&db, "a@x.org").await;
+        let mut turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        grow(&writer, &mut turn, 1, "May I?").await;
+        happen(&writer, &mut turn, 1, TurnEvent::ToolCalled { call: "c".into(), name: "x".into() }).await;
+        let asking = ToolState::Asking { input: serde_json::json!({}), runner: Runner::Server, approval: "q".into(), until: 7_000 };
+        happen(&writer, &mut turn, 1, TurnEvent::ToolChanged { call: "c".into(), state: asking }).await;
+        turn.apply(turn.seq + 1, &TurnEvent::Paused).unwrap();
+        let paused = store(&writer, Write { end: Some(end_write(&turn, 2_000)), ..write(turn.row, 1) }).await;
+        assert_eq!(paused.written, Written::Stored);
+        let stored = db.turn(me, &turn.id).await.unwrap().unwrap();
+        assert_eq!((&stored.turn, stored.lease_until), (&turn, 7_000));
+        assert_eq!(db.events(turn.row, 0).await.unwrap(), [], "its row says all");
+        assert_eq!(db.renew_leases(&lease("me", 9_000)).await.unwrap(), [], "nobody runs it");
+        assert!(db.lost_turns(i64::MAX).await.unwrap().is_empty(), "and it is not lost");
+        assert_eq!((db.late_turns(7_000).await.unwrap(), db.late_turns(7_001).await.unwrap()), (vec![], vec![(turn.id.clone(), me)]));
+        assert_eq!(db.load_of(me, 0).await.unwrap().0, 0, "who waits, works not");
+
+        let run =
+            |epoch, seq| Advance { row: turn.row, epoch, runs: true, lease: lease("you", 9_000), events: vec![(seq, TurnEvent::Resumed)] };
+        assert!(db.advance(&run(1, turn.seq + 1)).await.unwrap());
+        assert!(!db.advance(&run(1, turn.seq + 1)).await.unwrap(), "of two who answer at once one is first");
+        assert!(!db.advance(&run(2, turn.seq + 2)).await.unwrap(), "a running turn is not taken up");
+        let mut stored = db.turn(me, &turn.id).await.unwrap().unwrap();
+        db.replay(&mut stored.turn).await.unwrap();
+        assert_eq!((stored.turn.state_name(), stored.epoch, stored.turn.seq), ("running", 2, turn.seq + 1));
+    }
+}
+
+#[tokio::test]
+async fn orders_for_a_turn_are_taken_once_in_their_order() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let me = user(&db, "a@x.org").await;
+        let turn = begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        for body in ["1", "2", "3"] {
+            db.give_order(turn.row, body, 1_000).await.unwrap();
+        }
+        assert_eq!(db.ordered("me").await.unwrap(), [turn.id.clone()]);
+        assert_eq!(db.take_orders(turn.row).await.unwrap(), ["1", "2", "3"]);
+        assert!(db.take_orders(turn.row).await.unwrap().is_empty());
+        db.give_order(turn.row, "late", 1_000).await.unwrap();
+        db.forget_orders(1_001).await.unwrap();
+        assert!(db.take_orders(turn.row).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_is_allowed_in_a_conversation_is_its_owners_word() {
+    for engine in ENGINES {
+        let (db, _keep) = fresh_database(engine).await;
+        let (me, other) = (user(&db, "a@x.org").await, user(&db, "b@x.org").await);
+        begin(&db, &question(me, "chat", "p1", 1_000)).await;
+        let exchange = db.exchange(me, "chat").await.unwrap().unwrap().id;
+        db.grant(other, exchange, "foreign").await.unwrap();
+        for _ in 0..2 {
+            db.grant(me, exchange, "mine").await.unwrap();
+        }
+        assert_eq!(db.granted(exchange).await.unwrap(), ["mine"]);
+        assert!(!db.rename(other, exchange, "stolen").await.unwrap());
+        assert!(db.rename(me, exchange, "Named").await.unwrap());
+        assert_eq!(db.exchange(me, "chat").await.unwrap().unwrap().title, "Named");
     }
 }
 

@@ -84,6 +84,40 @@ pub async fn stop(turn: String) -> Result<(), AppError> {
     .await
 }
 
+/// What somebody does with a call of a tool. `act`: `allow`, `always` (and in this conversation it asks no more) or `deny`, with the question
+/// as `key` and a reason as `value`; `claim`, `ran` or `failed`, with the tab as `key` and the output (JSON) or the reason as `value`.
+/// `false`: another tab runs it.
+#[server(prefix = "/api/fn", endpoint = "chat/tool", output = crate::api::Answer)]
+pub async fn use_tool(
+    turn: String,
+    call: String,
+    act: String,
+    #[server(default)] key: Option<String>,
+    #[server(default)] value: Option<String>,
+) -> Result<bool, AppError> {
+    use crate::ssr::chat::{CallAnswer, answer_call, claim_call, home_of};
+    use crate::ssr::web;
+    web::answer(async {
+        let (state, user) = web::signed_in().await?;
+        let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
+        let answer = match act.as_str() {
+            "claim" => return claim_call(&state.engine, user.id, &turn, &call, &key).await,
+            "allow" | "always" => CallAnswer::Allow { approval: key, always: act == "always" },
+            "deny" => CallAnswer::Deny { approval: key, reason: value },
+            "failed" => CallAnswer::Ran { outcome: Err(value), tab: Some(key) },
+            "ran" => {
+                let output = serde_json::from_str(&value).map_err(|_| AppError::invalid("value", "The output is no JSON."))?;
+                CallAnswer::Ran { outcome: Ok(output), tab: Some(key) }
+            }
+            _ => return Err(AppError::invalid("act", "That is nothing that can be done with a tool.")),
+        };
+        answer_call(&state.db, &state.engine, user.id, &turn, &call, answer).await?;
+        web::send_forms_to(&format!("/chatgxy/{}", home_of(&state.db, user.id, &turn).await?));
+        Ok(true)
+    })
+    .await
+}
+
 /// A stretch of a conversation.
 #[server(prefix = "/api/fn", endpoint = "chat/conversation", output = crate::api::Answer)]
 pub async fn read_conversation(name: String, #[server(default)] before: Option<i64>) -> Result<Conversation, AppError> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::Reply;
 use super::ids::Millis;
-use super::part::ToolCall;
+use super::part::{Notice, ToolState};
 
 /// Place of an event in its turn, from 1 without gaps; 0 is "nothing yet".
 pub type Seq = u64;
@@ -28,10 +28,40 @@ pub enum TurnEvent {
         /// What is appended.
         text: String,
     },
-    /// A tool call appeared or moved on.
+    /// What this step said is taken back: the model is called for it once more.
+    StepReset,
+    /// The model begins to call a tool.
+    ToolCalled {
+        /// Our id of the call.
+        call: String,
+        /// Name of the tool.
+        name: String,
+    },
+    /// More of the arguments of a call.
+    ArgumentsGrew {
+        /// Which call.
+        call: String,
+        /// JSON text that is appended.
+        text: String,
+    },
+    /// A call moved on.
     ToolChanged {
-        /// The whole call as it is now.
-        call: ToolCall,
+        /// Which call.
+        call: String,
+        /// How far it is now.
+        state: ToolState,
+    },
+    /// We say something about the answer. Belongs to the current step and opens none.
+    Noticed {
+        /// What.
+        notice: Notice,
+    },
+    /// Something happened to the agent that a call consults.
+    Under {
+        /// The call.
+        call: String,
+        /// What happened.
+        event: Box<TurnEvent>,
     },
     /// The agent said what its answer carries beside the text.
     Replied {
@@ -106,6 +136,10 @@ pub enum Interruption {
     Shutdown,
     /// The server died; its lease ran out.
     Lost,
+    /// Nobody gave the answer that it waited for.
+    Expired,
+    /// The person went on with another message instead of an answer.
+    Superseded,
 }
 
 /// The kind of a failure. The provider's own words are never kept: they may hold secrets or another person's text.

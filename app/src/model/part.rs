@@ -1,10 +1,14 @@
 //! The parts of an answer, and the states of a tool call.
 //!
 //! A state owns exactly the data that is true in it, so "a result of a call that was denied" cannot be written. The states are
-//! those of the AI SDK's tool parts with approvals; `settle` is the one way an open call is closed by anything but its own result.
+//! those of the AI SDK's tool parts with approvals, finer where a crash must be told apart; `settle` is the one way an open call is
+//! closed by anything but its own result.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::event::Seq;
+use super::ids::Millis;
 
 /// One piece of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,17 +28,70 @@ pub enum Part {
     StepStart,
     /// A call of a tool.
     Tool(ToolCall),
+    /// Something that we say about the answer, not the model.
+    Notice(Notice),
+    /// A part of a version that we do not know: kept as it is, shown nowhere.
+    Unknown(Value),
+}
+
+/// Something that we say about an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notice {
+    /// The model wanted to go on after its last step.
+    StepsUsed(u32),
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StepsUsed(1) => f.write_str("This answer used its only step. Ask to go on if something is missing."),
+            Self::StepsUsed(steps) => write!(f, "This answer used all of its {steps} steps. Ask to go on if something is missing."),
+        }
+    }
 }
 
 /// A tool that the model called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id of the call, unique in the turn.
+    /// Our id of the call, unique everywhere: providers repeat theirs.
     pub call: String,
     /// Name of the tool.
     pub name: String,
     /// How far it got.
     pub state: ToolState,
+    /// The event with which it appeared, then the one that decided what becomes of it; orders the calls of agents that work side by side.
+    pub at: Seq,
+    /// What the consulted agent did, when the call consults one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<Part>,
+}
+
+/// The tool that consults another agent: its call has parts of its own.
+pub const CONSULT: &str = "consult_agent";
+
+impl ToolCall {
+    /// A call that appears with the event `at`.
+    pub fn begun(call: String, name: String, at: Seq) -> Self {
+        Self { call, name, state: ToolState::Streaming { raw: String::new() }, at, inner: Vec::new() }
+    }
+
+    /// Whether it consults another agent.
+    pub fn consults(&self) -> bool {
+        self.name == CONSULT
+    }
+
+    /// A text of the arguments, for example the `agent` that is consulted.
+    pub fn argument(&self, name: &str) -> Option<&str> {
+        self.state.input()?.get(name)?.as_str()
+    }
+
+    /// Name of the tool for people: "Search tools" for `search_tools`.
+    pub fn label(&self) -> String {
+        let words = self.name.replace(['_', '-'], " ");
+        let mut letters = words.trim().chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    }
 }
 
 /// Where a tool runs.
@@ -56,14 +113,10 @@ pub enum ToolState {
         /// The JSON text so far.
         raw: String,
     },
-    /// It may run, or is running.
+    /// The arguments are there, and the model goes on speaking.
     Ready {
         /// The arguments.
         input: Value,
-        /// Where it runs.
-        runner: Runner,
-        /// The approval that allowed it, if one was asked for.
-        approval: Option<String>,
     },
     /// A person must allow it first.
     Asking {
@@ -73,6 +126,26 @@ pub enum ToolState {
         runner: Runner,
         /// Id of the question.
         approval: String,
+        /// Nobody is asked any more after this.
+        until: Millis,
+    },
+    /// The server runs it, or is just about to: stored before it begins.
+    Running {
+        /// The arguments.
+        input: Value,
+        /// The approval that allowed it, if one was asked for.
+        approval: Option<String>,
+    },
+    /// A tab of the person's browser must run it.
+    Waiting {
+        /// The arguments.
+        input: Value,
+        /// The approval that allowed it, if one was asked for.
+        approval: Option<String>,
+        /// The tab that runs it: no other may.
+        tab: Option<String>,
+        /// It is given up after this, unless a tab holds on to it.
+        until: Millis,
     },
     /// It ran.
     Done {
@@ -82,11 +155,14 @@ pub enum ToolState {
         output: Value,
         /// The approval that allowed it, if one was asked for.
         approval: Option<String>,
+        /// Where its facts come from.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<Source>,
     },
     /// It did not give a result.
     Failed {
-        /// The arguments, when they came whole.
-        input: Option<Value>,
+        /// The arguments; a text, when they were no JSON.
+        input: Value,
         /// Why.
         error: ToolError,
         /// The approval that allowed it, if one was asked for.
@@ -103,31 +179,85 @@ pub enum ToolState {
     },
 }
 
+/// Where a fact comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// What it is called.
+    pub title: String,
+    /// Where it is, `http` or `https`.
+    pub url: String,
+}
+
 /// Why a tool call has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolError {
-    /// The tool itself said so.
+    /// The tool itself said so, or the rules did before it ran.
     Refused(String),
+    /// It took longer than it may, in seconds.
+    TimedOut(u64),
     /// The person stopped the turn.
     Stopped,
     /// The server went away before it ran.
     NotRun,
     /// The server went away while it ran; it is never run again by itself.
     OutcomeUnknown,
-    /// Nobody answered in time, or a new message came.
-    Expired(String),
+    /// Nobody answered in time.
+    Expired,
+    /// A new message came instead of an answer.
+    Superseded,
 }
 
 impl ToolState {
     /// Whether the call still waits for something.
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Streaming { .. } | Self::Ready { .. } | Self::Asking { .. })
+        !matches!(self, Self::Done { .. } | Self::Failed { .. } | Self::Denied { .. })
     }
 
     /// Whether it waits for a person or a browser, the only reasons for a turn to pause.
     pub fn awaits_someone(&self) -> bool {
-        matches!(self, Self::Asking { .. } | Self::Ready { runner: Runner::Browser, .. })
+        self.until().is_some()
+    }
+
+    /// When nobody is waited for any more.
+    pub fn until(&self) -> Option<Millis> {
+        match self {
+            Self::Asking { until, .. } | Self::Waiting { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// Whether it was decided what becomes of it, and it is not over: its agent waits for it.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self, Self::Asking { .. } | Self::Running { .. } | Self::Waiting { .. })
+    }
+
+    /// The arguments, once they are there.
+    pub fn input(&self) -> Option<&Value> {
+        match self {
+            Self::Streaming { .. } => None,
+            Self::Ready { input }
+            | Self::Asking { input, .. }
+            | Self::Running { input, .. }
+            | Self::Waiting { input, .. }
+            | Self::Done { input, .. }
+            | Self::Failed { input, .. }
+            | Self::Denied { input, .. } => Some(input),
+        }
+    }
+
+    /// The word for it in the page.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Streaming { .. } => "streaming",
+            Self::Ready { .. } => "ready",
+            Self::Asking { .. } => "asking",
+            Self::Running { .. } => "running",
+            Self::Waiting { .. } => "waiting",
+            Self::Done { .. } => "done",
+            Self::Failed { .. } => "failed",
+            Self::Denied { .. } => "denied",
+        }
     }
 
     /// Closes an open call because of `error`; a closed one stays as it is.
@@ -136,21 +266,33 @@ impl ToolState {
     #[must_use]
     pub fn settle(self, error: ToolError) -> Self {
         match self {
-            Self::Streaming { raw } => Self::Failed { input: serde_json::from_str(&raw).ok(), error, approval: None },
-            Self::Ready { input, approval, .. } => Self::Failed { input: Some(input), error, approval },
+            Self::Streaming { raw } => Self::Failed { input: arguments(&raw), error, approval: None },
+            Self::Ready { input } => Self::Failed { input, error, approval: None },
+            Self::Running { input, approval } | Self::Waiting { input, approval, .. } => Self::Failed { input, error, approval },
             Self::Asking { input, approval, .. } => Self::Denied { input, approval, reason: error.to_string() },
             closed => closed,
         }
     }
 }
 
+/// Arguments from their text; what is no JSON stays a text.
+pub fn arguments(raw: &str) -> Value {
+    if raw.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.to_owned()))
+}
+
 impl std::fmt::Display for ToolError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Refused(text) | Self::Expired(text) => f.write_str(text),
-            Self::Stopped => f.write_str("stopped by the user"),
-            Self::NotRun => f.write_str("interrupted before it ran"),
-            Self::OutcomeUnknown => f.write_str("interrupted while it ran; outcome unknown"),
+            Self::Refused(text) => f.write_str(text),
+            Self::TimedOut(seconds) => write!(f, "It did not finish within {seconds} s; what it did is unknown."),
+            Self::Stopped => f.write_str("Stopped by the user."),
+            Self::NotRun => f.write_str("Interrupted before it ran."),
+            Self::OutcomeUnknown => f.write_str("Interrupted while it ran; what it did is unknown."),
+            Self::Expired => f.write_str("Nobody answered in time."),
+            Self::Superseded => f.write_str("A new message came instead of an answer."),
         }
     }
 }
@@ -163,19 +305,24 @@ mod tests {
 
     #[test]
     fn settle_closes_each_open_state_in_its_own_way() {
+        let failed = |input| ToolState::Failed { input, error: ToolError::Stopped, approval: None };
+        let allowed = Some("q".to_owned());
         let table = [
+            (ToolState::Streaming { raw: r#"{"a":1}"#.into() }, failed(json!({"a": 1}))),
+            (ToolState::Streaming { raw: r#"{"a":"#.into() }, failed(json!("{\"a\":"))),
+            (ToolState::Streaming { raw: String::new() }, failed(json!({}))),
+            (ToolState::Ready { input: json!(1) }, failed(json!(1))),
             (
-                ToolState::Streaming { raw: r#"{"a":1}"#.into() },
-                ToolState::Failed { input: Some(json!({"a": 1})), error: ToolError::Stopped, approval: None },
+                ToolState::Running { input: json!(1), approval: allowed.clone() },
+                ToolState::Failed { input: json!(1), error: ToolError::Stopped, approval: allowed.clone() },
             ),
-            (ToolState::Streaming { raw: r#"{"a":"#.into() }, ToolState::Failed { input: None, error: ToolError::Stopped, approval: None }),
             (
-                ToolState::Ready { input: json!(1), runner: Runner::Server, approval: Some("q".into()) },
-                ToolState::Failed { input: Some(json!(1)), error: ToolError::Stopped, approval: Some("q".into()) },
+                ToolState::Waiting { input: json!(1), approval: allowed.clone(), tab: None, until: 1 },
+                ToolState::Failed { input: json!(1), error: ToolError::Stopped, approval: allowed },
             ),
             (
-                ToolState::Asking { input: json!(1), runner: Runner::Server, approval: "q".into() },
-                ToolState::Denied { input: json!(1), approval: "q".into(), reason: "stopped by the user".into() },
+                ToolState::Asking { input: json!(1), runner: Runner::Server, approval: "q".into(), until: 1 },
+                ToolState::Denied { input: json!(1), approval: "q".into(), reason: "Stopped by the user.".into() },
             ),
         ];
         for (open, closed) in table {
@@ -187,11 +334,18 @@ mod tests {
     #[test]
     fn settle_leaves_a_closed_call_alone() {
         for closed in [
-            ToolState::Done { input: json!(1), output: json!(2), approval: None },
-            ToolState::Failed { input: None, error: ToolError::NotRun, approval: None },
+            ToolState::Done { input: json!(1), output: json!(2), approval: None, sources: Vec::new() },
+            ToolState::Failed { input: json!(0), error: ToolError::NotRun, approval: None },
             ToolState::Denied { input: json!(1), approval: "q".into(), reason: "no".into() },
         ] {
             assert_eq!(closed.clone().settle(ToolError::Stopped), closed);
+        }
+    }
+
+    #[test]
+    fn a_tool_has_a_name_for_people() {
+        for (name, label) in [("search_tools", "Search tools"), ("mcp_files_read-it", "Mcp files read it"), ("", ""), ("élan", "Élan")] {
+            assert_eq!(ToolCall::begun("c".into(), name.into(), 1).label(), label);
         }
     }
 }

@@ -5,14 +5,15 @@ use serde_json::{Map, Value};
 use super::clock;
 use super::db::Db;
 use super::db::lines::{Joined, Line};
-use super::db::message::StoredMessage;
+use super::db::message::{Carried, StoredMessage};
 use super::db::storable;
+use super::engine::decide::Answer;
 use super::engine::{Engine, Question};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
 use crate::model::exchange::{Conversation, ExchangeSummary, History, HistoryCursor};
 use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, PromptId, TurnId, TurnRow, UserId};
-use crate::model::turn::{Feedback, Prompt, Turn};
+use crate::model::turn::{Feedback, Prompt, Turn, TurnState};
 
 /// Longest question, in characters.
 pub const QUESTION_CHARS: usize = 200_000;
@@ -136,7 +137,7 @@ pub async fn has_prompt(db: &Db, user: UserId, exchange: &str, prompt: &str) -> 
     Ok(db.shown_turn(user, &summary.uuid, Some(prompt)).await?.is_some())
 }
 
-/// The running turn of a conversation; none when nothing runs, or when there is no such conversation at all.
+/// The running turn of a conversation; none when nothing runs, also when one waits for somebody, or when there is no such conversation.
 ///
 /// # Errors
 /// [`AppError::NotFound`] for someone else's.
@@ -145,7 +146,16 @@ pub async fn live_turn(db: &Db, engine: &Engine, user: UserId, name: &str) -> Re
         return if db.exchange_exists(name).await? { Err(AppError::no_exchange()) } else { Ok(None) };
     };
     let Some(id) = db.live_turn(summary.id).await? else { return Ok(None) };
-    Ok(Some(engine.current(user, &id).await?).filter(|turn| !turn.is_ended()))
+    Ok(Some(engine.current(user, &id).await?).filter(|turn| turn.state == TurnState::Running))
+}
+
+/// The latest turn that is shown of a person's own conversation, as it is now.
+pub async fn latest_turn(db: &Db, engine: &Engine, user: UserId, name: &str) -> Result<Option<Turn>, AppError> {
+    let summary = exchange(db, user, name).await?;
+    match db.shown_turn(user, &summary.uuid, None).await? {
+        Some(id) => Ok(Some(engine.current(user, &id).await?)),
+        None => Ok(None),
+    }
 }
 
 /// All turns of a conversation; live ones with every word so far.
@@ -186,7 +196,7 @@ pub async fn lines<'a>(engine: &Engine, user: UserId, joined: &'a Joined) -> Res
     }
     for line in lines.iter_mut().filter(|line| matches!(&*line.state, "running" | "paused")) {
         let turn = engine.current(user, &turn_id(&line.uuid)?).await?;
-        line.message = StoredMessage::of(&turn, Map::new()).to_json().into();
+        line.message = StoredMessage::of(&turn, Carried::default()).to_json().into();
         line.state = turn.state_name().into();
     }
     Ok(lines)
@@ -275,6 +285,85 @@ pub async fn restore(db: &Db, user: UserId, deleted_at: Millis) -> Result<(), Ap
 /// The turn of that name, as text from a client.
 pub fn turn_id(text: &str) -> Result<TurnId, AppError> {
     TurnId::parse(text).ok_or_else(|| AppError::not_found("The turn"))
+}
+
+/// Longest reason of a denial, and longest name of a tab, in characters.
+const DENIAL_CHARS: usize = 1_000;
+
+/// The answer of a person, or of their browser, to a call that waits for it.
+#[derive(Clone, Debug)]
+pub enum CallAnswer {
+    /// It may run.
+    Allow {
+        /// Id of the question.
+        approval: String,
+        /// And in this conversation the tool need not ask again.
+        always: bool,
+    },
+    /// It may not.
+    Deny {
+        /// Id of the question.
+        approval: String,
+        /// Why.
+        reason: String,
+    },
+    /// The browser ran it, or could not.
+    Ran {
+        /// What it gave, or why not.
+        outcome: Result<Value, String>,
+        /// The tab that did.
+        tab: Option<String>,
+    },
+}
+
+/// Lets a call of a turn go on.
+///
+/// # Errors
+/// [`AppError::Conflict`] when it was decided otherwise, saying how; [`AppError::NotFound`] when nothing of that name waits for it.
+pub async fn answer_call(db: &Db, engine: &Engine, user: UserId, turn: &str, call: &str, answer: CallAnswer) -> Result<(), AppError> {
+    let id = turn_id(turn)?;
+    let answer = match answer {
+        CallAnswer::Allow { approval, always } => {
+            if always {
+                grant(db, engine, user, &id, call).await?;
+            }
+            Answer::Allow { approval }
+        }
+        CallAnswer::Deny { approval, reason } => {
+            if reason.chars().count() > DENIAL_CHARS {
+                return Err(AppError::invalid("reason", format!("The reason is too long: {DENIAL_CHARS} characters at most.")));
+            }
+            Answer::Deny { approval, reason }
+        }
+        CallAnswer::Ran { outcome: Ok(value), tab } => Answer::Output { value, tab },
+        CallAnswer::Ran { outcome: Err(text), tab } => Answer::Failed { text: text.chars().take(DENIAL_CHARS).collect(), tab },
+    };
+    engine.answer(user, &id, call, answer).await
+}
+
+/// Notes that a tool need not ask again in the conversation of a turn.
+async fn grant(db: &Db, engine: &Engine, user: UserId, turn: &TurnId, call: &str) -> Result<(), AppError> {
+    let stored = db.turn(user, turn).await?.ok_or_else(|| AppError::not_found("The turn"))?;
+    let current = engine.current(user, turn).await?;
+    let (_, call) = current.find(call).ok_or_else(|| AppError::not_found("The tool call"))?;
+    if engine.tools().can_ask(&call.name) {
+        db.grant(user, stored.exchange, &call.name).await?;
+    }
+    Ok(())
+}
+
+/// The conversation of a turn.
+pub async fn home_of(db: &Db, user: UserId, turn: &str) -> Result<ExchangeUuid, AppError> {
+    let stored = db.turn(user, &turn_id(turn)?).await?.ok_or_else(|| AppError::not_found("The turn"))?;
+    Ok(stored.exchange_uuid)
+}
+
+/// Makes a tab of the person's browser the one that runs a call, or holds on to it. `false`: another one has it, or it is over.
+pub async fn claim_call(engine: &Engine, user: UserId, turn: &str, call: &str, tab: &str) -> Result<bool, AppError> {
+    if tab.is_empty() || tab.chars().count() > DENIAL_CHARS {
+        return Err(AppError::invalid("tab", "A tab needs a name of 1 to 1000 characters."));
+    }
+    engine.claim(user, &turn_id(turn)?, call, tab).await
 }
 
 /// Keeps, or with `None` forgets, what the person thought of an answer.

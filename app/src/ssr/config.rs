@@ -16,6 +16,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::agents::settings::AgentSettings;
 use super::engine::{Caps, Times};
 use super::llm::settings::ModelSettings;
+use super::tools::mcp::ServerSettings;
 
 /// Our variables, with what each may be. `DATABASE_URL` and the providers' own key variables are read beside them.
 const KNOWN: &[(&str, &str)] = &[
@@ -36,6 +37,11 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_KEY_IN_QUERY", "0 or 1"),
     ("CHATGXY_CONTEXT_TOKENS", "a number from 1000 to 2000000"),
     ("CHATGXY_AGENTS", "a YAML file"),
+    ("CHATGXY_STEPS", "a number from 1 to 100"),
+    ("CHATGXY_APPROVAL_S", "seconds, 1 to 31536000"),
+    ("CHATGXY_BROWSER_TOOL_S", "seconds, 1 to 86400"),
+    ("CHATGXY_MCP", "a YAML file"),
+    (TEST_TOOLS, "0 or 1"),
     ("CHATGXY_TURNS_AT_ONCE", "a number from 1 to 1000000"),
     ("CHATGXY_TOKENS_A_DAY", "a number from 1 to 1000000000000"),
     ("CHATGXY_REQUESTS_A_MINUTE", "a number from 1 to 100000000"),
@@ -44,6 +50,13 @@ const KNOWN: &[(&str, &str)] = &[
     ("CHATGXY_LEASE_S", "seconds, 1 to 3600"),
     ("CHATGXY_DRAIN_S", "seconds, 0 to 600"),
 ];
+
+/// Adds the tools of the tests.
+const TEST_TOOLS: &str = "CHATGXY_TEST_TOOLS";
+/// Where the tests make the server die or dawdle; known to debug builds only.
+pub const TEST_FAULTS: &str = "CHATGXY_TEST_FAULTS";
+/// The file by which the tests set the clock; known to debug builds only.
+pub const TEST_CLOCK: &str = "CHATGXY_TEST_CLOCK";
 
 /// What the operator chose.
 #[derive(Debug)]
@@ -76,7 +89,12 @@ pub struct Config {
     pub context_tokens: usize,
     /// What was chosen for single agents (`CHATGXY_AGENTS`, a YAML file, see [`super::agents::settings`]).
     pub agents: Vec<AgentSettings>,
-    /// What one person may use (`CHATGXY_TURNS_AT_ONCE`, default 8; `CHATGXY_TOKENS_A_DAY`, default 2,000,000).
+    /// The servers of other tools (`CHATGXY_MCP`, a YAML file, see [`super::tools::mcp`]).
+    pub tool_servers: Vec<ServerSettings>,
+    /// Whether the tools of the tests are there (`CHATGXY_TEST_TOOLS=1`, default 0). Not for people.
+    pub test_tools: bool,
+    /// What one person may use (`CHATGXY_TURNS_AT_ONCE`, default 8; `CHATGXY_TOKENS_A_DAY`, default 2,000,000), and how many steps an
+    /// agent takes at most (`CHATGXY_STEPS`, default 10).
     pub caps: Caps,
     /// Requests that one person, by session or key, may make (`CHATGXY_REQUESTS_A_MINUTE`, default 600); one address three times that.
     pub requests_a_minute: u32,
@@ -84,8 +102,9 @@ pub struct Config {
     pub connections: usize,
     /// Connections at once from one address that is no trusted proxy's (`CHATGXY_CONNECTIONS_AN_ADDRESS`, default 256).
     pub connections_an_address: usize,
-    /// When turns count as lost (`CHATGXY_LEASE_S`, default 30), and how long a shutdown waits for answers (`CHATGXY_DRAIN_S`,
-    /// default 5).
+    /// When turns count as lost (`CHATGXY_LEASE_S`, default 30), how long a shutdown waits for answers (`CHATGXY_DRAIN_S`, default 5),
+    /// how long a person is asked (`CHATGXY_APPROVAL_S`, default a day), and how long a tab is waited for (`CHATGXY_BROWSER_TOOL_S`,
+    /// default 120).
     pub times: Times,
 }
 
@@ -162,12 +181,16 @@ impl Config {
         let caps = Caps {
             turns_at_once: count(read.number("CHATGXY_TURNS_AT_ONCE", 1, 1_000_000), 8),
             tokens_a_day: count(read.number("CHATGXY_TOKENS_A_DAY", 1, 1_000_000_000_000), 2_000_000),
+            steps: read.number("CHATGXY_STEPS", 1, 100).and_then(|steps| u32::try_from(steps).ok()).unwrap_or(10),
         };
         let requests_a_minute = read.number("CHATGXY_REQUESTS_A_MINUTE", 1, 100_000_000).unwrap_or(600);
         let connections = read.number("CHATGXY_CONNECTIONS", 1, 1_000_000).unwrap_or(4_096);
         let connections_an_address = read.number("CHATGXY_CONNECTIONS_AN_ADDRESS", 1, 1_000_000).unwrap_or(256);
         let lease = read.number("CHATGXY_LEASE_S", 1, 3_600).map_or(Times::default().lease, Duration::from_secs);
         let drain = read.number("CHATGXY_DRAIN_S", 0, 600).map_or(Times::default().drain, Duration::from_secs);
+        let approval = read.number("CHATGXY_APPROVAL_S", 1, 31_536_000).map_or(Times::default().approval, Duration::from_secs);
+        let browser = read.number("CHATGXY_BROWSER_TOOL_S", 1, 86_400).map_or(Times::default().browser, Duration::from_secs);
+        let test_tools = read.number(TEST_TOOLS, 0, 1) == Some(1);
         if vars.contains_key("CHATGXY_PROXY_USER_HEADER") && !vars.contains_key("CHATGXY_TRUSTED_PROXIES") {
             errors.push("CHATGXY_PROXY_USER_HEADER needs CHATGXY_TRUSTED_PROXIES: without it anyone could sign in as anyone".into());
         }
@@ -175,6 +198,11 @@ impl Config {
         let agents = vars.get("CHATGXY_AGENTS").map_or(Ok(Vec::new()), |path| agents(path));
         let agents = agents.unwrap_or_else(|error| {
             errors.push(format!("CHATGXY_AGENTS: {error}"));
+            Vec::new()
+        });
+        let tool_servers = vars.get("CHATGXY_MCP").map_or(Ok(Vec::new()), |path| tool_servers(path));
+        let tool_servers = tool_servers.unwrap_or_else(|error| {
+            errors.push(format!("CHATGXY_MCP: {error}"));
             Vec::new()
         });
         let (Some(model), true) = (model, errors.is_empty()) else { return Err(errors.join("\n")) };
@@ -191,11 +219,13 @@ impl Config {
             key_in_query,
             context_tokens: usize::try_from(context_tokens).unwrap_or(usize::MAX),
             agents,
+            tool_servers,
+            test_tools,
             caps,
             requests_a_minute: u32::try_from(requests_a_minute).unwrap_or(u32::MAX),
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
             connections_an_address: usize::try_from(connections_an_address).unwrap_or(usize::MAX),
-            times: Times { lease, renew: lease / 3, drain },
+            times: Times { lease, renew: lease / 3, drain, approval, browser },
         })
     }
 
@@ -236,7 +266,8 @@ fn allowed(name: &str) -> &'static str {
 
 /// The error for a name that we would have to know, and do not.
 fn unknown(name: &str) -> Option<String> {
-    if !name.starts_with("CHATGXY_") || KNOWN.iter().any(|(known, _)| *known == name) {
+    let of_tests = cfg!(debug_assertions) && [TEST_FAULTS, TEST_CLOCK].contains(&name);
+    if !name.starts_with("CHATGXY_") || of_tests || KNOWN.iter().any(|(known, _)| *known == name) {
         return None;
     }
     let (nearest, _) = KNOWN.iter().min_by_key(|(known, _)| distance(known, name))?;
@@ -263,6 +294,11 @@ fn distance(a: &str, b: &str) -> usize {
 fn agents(path: &str) -> Result<Vec<AgentSettings>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     super::agents::settings::read(&text).map_err(|error| format!("{path}: {error}"))
+}
+
+fn tool_servers(path: &str) -> Result<Vec<ServerSettings>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    super::tools::mcp::read(&text).map_err(|error| format!("{path}: {error}"))
 }
 
 fn address(text: &str) -> Option<SocketAddr> {

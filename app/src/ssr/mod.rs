@@ -9,9 +9,11 @@ pub mod clock;
 pub mod config;
 pub mod db;
 pub mod engine;
+pub mod fault;
 pub mod llm;
 pub mod render;
 pub mod reply;
+pub mod tools;
 pub mod web;
 
 use std::sync::Arc;

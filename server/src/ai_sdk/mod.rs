@@ -1,14 +1,16 @@
 //! The endpoints of AI SDK clients (`useChat` and the like), on the same use cases as everything else.
 //!
-//! A client's copy of the conversation is never believed: only the last message of the person is taken from it.
+//! A client's copy of the conversation is never believed: only the last message of the person is taken from it, and from an answer that
+//! waits for somebody the decisions on its calls and the outputs of browser tools.
 
 mod wire;
 
 use app::model::error::AppError;
-use app::model::turn::Turn;
+use app::model::part::{ToolCall, ToolState};
+use app::model::turn::{Turn, TurnState};
 use app::ssr::AppState;
 use app::ssr::auth::{Caller, CurrentUser};
-use app::ssr::chat::{self, Ask, Branch};
+use app::ssr::chat::{self, Ask, Branch, CallAnswer};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -74,6 +76,9 @@ pub async fn submit(state: &AppState, caller: &Caller, agent: Option<String>, bo
             let of = body.message_id.as_deref().or(shown);
             chat::branch(&state.db, &state.engine, user.id, Branch { exchange: &body.id, of, text: None }).await?.turn
         }
+        Trigger::SubmitMessage if last.is_some_and(|message| message["role"] == "assistant") => {
+            return go_on(state, caller, &body.id, last.unwrap_or(&Value::Null)).await;
+        }
         Trigger::SubmitMessage => {
             let words = words(last.ok_or_else(|| AppError::invalid("messages", "There is no message to answer."))?)?;
             let changed = body.message_id.as_deref().filter(|id| words.id.as_deref() == Some(*id));
@@ -90,7 +95,58 @@ pub async fn submit(state: &AppState, caller: &Caller, agent: Option<String>, bo
             }
         }
     };
-    stream_turn(state, caller, &turn).await
+    stream_turn(state, caller, &turn, Encoder::default()).await
+}
+
+/// An answer that waited for somebody goes on: the client's copy of it says what was decided. Streams what the client does not have.
+async fn go_on(state: &AppState, caller: &Caller, exchange: &str, message: &Value) -> Result<Response, AppError> {
+    let user = caller.user.id;
+    let unknown =
+        || AppError::invalid("messages", "The last message is an answer that this conversation does not wait with. Load it again.");
+    let name = message["id"].as_str().ok_or_else(unknown)?;
+    let turn =
+        chat::latest_turn(&state.db, &state.engine, user, exchange).await?.filter(|turn| turn.id.as_str() == name).ok_or_else(unknown)?;
+    let parts = message["parts"].as_array().ok_or_else(unknown)?;
+    let answers: Vec<(String, CallAnswer)> =
+        turn.every_call().into_iter().filter_map(|call| Some((call.call.clone(), answer_in(call, parts)?))).collect();
+    if answers.is_empty() && turn.state == TurnState::Paused {
+        return Err(AppError::invalid("messages", "Nothing in this message answers what the conversation waits for."));
+    }
+    for (call, answer) in answers {
+        match chat::answer_call(&state.db, &state.engine, user, name, &call, answer).await {
+            // Somebody else was first; the stream says what was decided.
+            Ok(()) | Err(AppError::Conflict { .. } | AppError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let turn = state.engine.current(user, &turn.id).await?;
+    let encoder = Encoder::knowing(&turn, parts).ok_or_else(|| AppError::Conflict {
+        reason: "Your copy of this answer is not what is stored. Load the conversation again.".into(),
+    })?;
+    stream_turn(state, caller, &turn, encoder).await
+}
+
+/// What a client's copy of a message says about a call that waits. All else in it is not ours to believe.
+fn answer_in(call: &ToolCall, parts: &[Value]) -> Option<CallAnswer> {
+    let part = parts.iter().find(|part| part["toolCallId"] == call.call)?;
+    let state = part["state"].as_str()?;
+    match &call.state {
+        ToolState::Asking { approval, .. } if state == "approval-responded" && part["approval"]["id"] == *approval => {
+            let approval = approval.clone();
+            let reason = part["approval"]["reason"].as_str().unwrap_or_default().chars().take(1_000).collect();
+            Some(match part["approval"]["approved"].as_bool()? {
+                true => CallAnswer::Allow { approval, always: false },
+                false => CallAnswer::Deny { approval, reason },
+            })
+        }
+        ToolState::Waiting { .. } if state == "output-available" => {
+            Some(CallAnswer::Ran { outcome: Ok(part.get("output")?.clone()), tab: None })
+        }
+        ToolState::Waiting { .. } if state == "output-error" => {
+            Some(CallAnswer::Ran { outcome: Err(part["errorText"].as_str()?.to_owned()), tab: None })
+        }
+        _ => None,
+    }
 }
 
 /// The text of the person's message.
@@ -117,7 +173,7 @@ fn words(message: &Value) -> Result<Words, AppError> {
         (status = 204, description = "Nothing runs, or there is no such conversation")))]
 pub async fn resume(State(state): State<AppState>, caller: Caller, Named(exchange): Named) -> Result<Response, AppError> {
     match chat::live_turn(&state.db, &state.engine, caller.user.id, &exchange).await? {
-        Some(turn) => stream_turn(&state, &caller, &turn).await,
+        Some(turn) => stream_turn(&state, &caller, &turn, Encoder::default()).await,
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
@@ -145,9 +201,8 @@ pub async fn stop(State(state): State<AppState>, CurrentUser(user): CurrentUser,
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The chunks of a turn from its start to its end.
-async fn stream_turn(state: &AppState, caller: &Caller, turn: &Turn) -> Result<Response, AppError> {
-    let mut encoder = Encoder::default();
+/// The chunks of a turn from where its reader is to its end, or until it waits for somebody.
+async fn stream_turn(state: &AppState, caller: &Caller, turn: &Turn, mut encoder: Encoder) -> Result<Response, AppError> {
     let chunks = state.engine.watch(caller.user.id, &turn.id, move |turn| encoder.advance(turn)).await?;
     let data = chunks.map(|chunk| chunk.to_string()).chain(stream::once(async { "[DONE]".to_owned() })).boxed();
     let reply = sse::reply(data, |data| Event::default().data(data), caller.proof.clone(), state.accounts.clone());

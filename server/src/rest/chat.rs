@@ -6,7 +6,7 @@ use std::time::Instant;
 use app::model::error::AppError;
 use app::model::event::{End, Failure, Interruption};
 use app::model::ids::Millis;
-use app::model::turn::Turn;
+use app::model::turn::{Turn, TurnState};
 use app::ssr::AppState;
 use app::ssr::auth::{Caller, CurrentUser};
 use app::ssr::chat::{self, Ask, Asked, Branch};
@@ -127,6 +127,7 @@ pub struct ChatReply {
 #[utoipa::path(post, path = "/api/chat", tag = "chat", params(ChatQuery), request_body = Option<EitherBody>,
     responses(
         (status = 200, description = "The answer, or for an AI SDK client its stream", body = ChatReply),
+        (status = 202, description = "The answer waits for somebody to allow a tool, or for a browser", body = ChatReply),
         (status = 409, description = "An answer is still being written in this conversation", body = ErrorBody),
         (status = 502, description = "The model failed; the question is stored", body = ChatReply),
         (status = 503, description = "The server was shut down before the answer was whole", body = ChatReply),
@@ -173,7 +174,7 @@ fn reply(asked: &Asked, turn: &Turn, started: Instant) -> Response {
     let (status, error_message) = outcome(turn);
     let reply = ChatReply {
         response: turn.text(),
-        error_code: Some(if status == StatusCode::OK { 0 } else { status.as_u16() }),
+        error_code: Some(if status.is_success() { 0 } else { status.as_u16() }),
         error_message: Some(error_message),
         agent_response: (turn.end() == Some(End::Answered)).then(|| AgentResponse::of(turn)),
         exchange_id: Some(asked.exchange.0),
@@ -190,6 +191,10 @@ fn outcome(turn: &Turn) -> (StatusCode, &'static str) {
         Some(End::Failed(failure @ (Failure::Internal | Failure::Storage))) => (StatusCode::INTERNAL_SERVER_ERROR, failure.explain().0),
         Some(End::Failed(failure)) => (StatusCode::BAD_GATEWAY, failure.explain().0),
         Some(End::Interrupted(Interruption::ByUser)) => (StatusCode::OK, "The answer was stopped."),
+        Some(End::Interrupted(Interruption::Expired | Interruption::Superseded)) => (StatusCode::OK, "Nobody answered what it waited for."),
+        None if turn.state == TurnState::Paused => {
+            (StatusCode::ACCEPTED, "The answer waits for somebody to allow a tool, or for a browser.")
+        }
         Some(End::Interrupted(_)) | None => (StatusCode::SERVICE_UNAVAILABLE, "The server was shut down before the answer was whole."),
     }
 }

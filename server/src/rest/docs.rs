@@ -72,9 +72,9 @@ pub fn routes(description: OpenApi) -> Router<AppState> {
     Router::new().route(DESCRIPTION, get(move || async move { Json(description) })).merge(page)
 }
 
-/// The page's scripts and styles are files of this server; it may call nothing else. Its components carry style attributes.
+/// The page's scripts and styles are files of this server; it may call nothing else.
 async fn own_policy(request: Request, next: Next) -> Response {
-    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                   frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
     let mut response = next.run(request).await;
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));

@@ -41,14 +41,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// A name in the path. Anything that is none is simply not there.
-pub struct Named(pub String);
+/// A name in the path, or several. Anything that is none is simply not there.
+pub struct Named<T = String>(pub T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
-        let read: Result<Path<String>, _> = Path::from_request_parts(parts, state).await;
+        let read: Result<Path<T>, _> = Path::from_request_parts(parts, state).await;
         read.map(|Path(name)| Self(name)).map_err(|_| AppError::not_found("This address"))
     }
 }

@@ -3,6 +3,7 @@
 
 mod account;
 mod agents;
+mod calls;
 mod chat;
 mod docs;
 mod exchange;
@@ -31,6 +32,7 @@ pub fn routes() -> Router<AppState> {
     let (router, description) = described().split_for_parts();
     router
         .merge(docs::routes(description))
+        .route("/api/chat/{exchange_id}/execs", get(calls::count_runs))
         .route("/api/{*rest}", any(unknown))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -43,6 +45,7 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(ai_sdk::resume))
         .routes(routes!(ai_sdk::messages))
         .routes(routes!(ai_sdk::stop))
+        .routes(routes!(calls::answer))
         .routes(routes!(chat::history, exchange::clear))
         .routes(routes!(chat::messages))
         .routes(routes!(exchange::feedback))

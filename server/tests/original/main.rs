@@ -54,6 +54,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("+ GET /api/chat/{exchange_id}/messages", "for AI SDK clients"),
     ("+ GET /api/chat/{exchange_id}/stream", "for AI SDK clients"),
     ("+ POST /api/chat/{exchange_id}/stop", "for AI SDK clients"),
+    ("+ PUT /api/chat/{exchange_id}/calls/{call_id}", "the original has no tools that wait for somebody"),
     ("- PUT /api/chat/exchange/{exchange_id}/feedback body: integer", "may be null, too: feedback is taken back"),
     ("+ PUT /api/chat/exchange/{exchange_id}/feedback body", "null, or an object with a reason"),
     ("+ PUT /api/chat/exchange/{exchange_id}/feedback query turn", "which answer of the conversation"),

@@ -11,4 +11,5 @@ mod faults;
 mod send;
 mod server;
 mod stream;
+mod tools;
 mod upstream;

@@ -33,6 +33,42 @@ rules:
   - {match: {query: "^limited"}, response: {content: "x"}, stream: {fail: http_429}}
   - {match: {query: "^fault"}, response: {content: "x"}, stream: {fail: http_500}}
   - {match: {query: "^huge"}, response: {content: "HUGE"}}
+  - match: {query: "^search"}
+    response: {content: "Let me look.", tool_calls: [{name: search_tools, input: {query: "trim adapters", limit: 3}}]}
+    then: [{response: {content: "Found: {{results}}"}}]
+  - match: {query: "^both at once"}
+    response: {content: "Both.", tool_calls: [{name: test_slow, input: {ms: 40, text: a}}, {name: test_slow, input: {ms: 60, text: b}}]}
+    stream: {chunk_chars: 2, delay_ms: 3}
+    then: [{response: {content: "{{results}}"}, stream: {chunk_chars: 4, delay_ms: 4}}]
+  - match: {query: "^both of a second"}
+    response: {tool_calls: [{name: test_slow, input: {ms: 1000, text: a}}, {name: test_slow, input: {ms: 1000, text: b}}]}
+    then: [{response: {content: "{{results}}"}}]
+  - match: {query: "^bad calls"}
+    response: {tool_calls: [{name: test_slow, arguments: "{bad"}, {name: fly}, {name: search_tools, input: {query: 5}}, {name: test_fail, input: {text: "failed on purpose"}}]}
+    then: [{response: {content: "{{results}}"}}]
+  - {match: {query: "^loop"}, response: {tool_calls: [{name: test_slow, input: {ms: 1}}]}}
+  - {match: {query: "^long tool"}, response: {tool_calls: [{name: test_slow, input: {ms: 4500}}]}}
+  - match: {query: "^endless tool"}
+    response: {tool_calls: [{name: test_slow, input: {ms: 60000}}]}
+    then: [{response: {content: "{{results}}"}}]
+  - match: {query: "^gated"}
+    response: {tool_calls: [{name: test_gated, input: {text: hi}}]}
+    then: [{response: {content: "Result: {{results}}"}}]
+  - match: {query: "^two gated"}
+    response: {content: "May I?", tool_calls: [{name: test_gated, input: {text: one}}, {name: test_gated, input: {text: two}}]}
+    then: [{response: {content: "Result: {{results}}"}}]
+  - match: {query: "^browser"}
+    response: {tool_calls: [{name: test_client, input: {text: there}}]}
+    then: [{response: {content: "Result: {{results}}"}}]
+  - match: {agent_type: custom_tool, query: "^innermost"}
+    response: {content: "secret of the inner agent", tool_calls: [{name: test_gated, input: {text: deep}}]}
+    then: [{response: {content: "INNERMOST"}}]
+  - match: {agent_type: error_analysis, query: "^inner"}
+    response: {tool_calls: [{name: consult_agent, input: {agent: custom_tool, question: "innermost question"}}]}
+    then: [{response: {content: "INNER with {{results}}"}}]
+  - match: {query: "^consult"}
+    response: {content: "I ask.", tool_calls: [{name: consult_agent, input: {agent: error_analysis, question: "inner question"}}]}
+    then: [{response: {content: "Result: {{results}}"}}]
 fallback: {content: "I do not know."}
 "#;
 
@@ -94,6 +130,26 @@ impl Server {
     pub fn restart(&mut self) {
         let (child, base, log) = spawn(self.dir.path(), &self.url, &self.setting);
         (self.child, self.base, self.log) = (child, base, log);
+    }
+
+    /// Waits until the process has died by itself.
+    pub fn wait(&mut self) {
+        self.child.wait().unwrap();
+    }
+
+    /// Starts again on the same data, set otherwise.
+    pub fn restart_with(&mut self, change: impl FnOnce(&mut Setting)) {
+        change(&mut self.setting);
+        self.restart();
+    }
+
+    /// Another server on the same store.
+    pub async fn beside(&self, setting: Setting) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("rules.yml"), rules()).unwrap();
+        let url = self.url.clone();
+        let (child, base, log) = spawn(dir.path(), &url, &setting);
+        Self { child, base, dir, url, setting, log }
     }
 
     /// As the power would.
@@ -363,7 +419,9 @@ impl Reader {
         while self.next().await.is_some() {}
         assert_eq!(self.ends, 1, "exactly one end");
         assert!(self.view.turn.is_ended());
-        self.view.html.resize_with(self.view.turn.parts.len(), Vec::new);
+        if self.view.html.len() < self.view.turn.parts.len() {
+            self.view.html.resize_with(self.view.turn.parts.len(), Vec::new);
+        }
         self.view
     }
 }

@@ -120,10 +120,12 @@ async fn a_failed_call_is_tried_three_times_and_no_more() {
 }
 
 #[tokio::test]
-async fn nothing_is_tried_again_after_the_first_word() {
+async fn an_answer_that_breaks_off_is_tried_once_more_and_never_doubled() {
     let upstream = Upstream::start();
     let server = Server::start(upstream.setting("cut")).await;
     let turn = server.person("ada@x.org").ask("chat", "anything").await;
-    assert!(turn.has_text());
-    assert_eq!(upstream.stats().await["requests"], 1);
+    assert_eq!(upstream.stats().await["requests"], 2);
+    let words: Vec<String> = turn.text().split_whitespace().map(str::to_owned).collect();
+    assert!(!words.is_empty() && turn.resets == 1, "{turn:?}");
+    assert_eq!(turn.parts.iter().filter(|part| matches!(part, app::model::part::Part::Text { .. })).count(), 1, "{turn:?}");
 }

@@ -5,19 +5,35 @@ use serde_json::json;
 
 use super::*;
 use crate::model::event::Failure;
-use crate::model::part::Runner;
+use crate::model::part::{CONSULT, Notice, Runner};
 
 fn turn() -> Turn {
     let prompt = Prompt { id: PromptId::parse("p1").unwrap(), text: "why?".into() };
     Turn::asked(TurnId::parse("t1").unwrap(), TurnRow(1), prompt, AgentType::auto(), 1, 1_000)
 }
 
-fn call(id: &str, state: ToolState) -> TurnEvent {
-    TurnEvent::ToolChanged { call: ToolCall { call: id.into(), name: "search".into(), state } }
+fn begun(id: &str, name: &str) -> TurnEvent {
+    TurnEvent::ToolCalled { call: id.into(), name: name.into() }
+}
+
+fn moved(id: &str, state: ToolState) -> TurnEvent {
+    TurnEvent::ToolChanged { call: id.into(), state }
+}
+
+fn under(id: &str, event: TurnEvent) -> TurnEvent {
+    TurnEvent::Under { call: id.into(), event: Box::new(event) }
 }
 
 fn asking() -> ToolState {
-    ToolState::Asking { input: json!({}), runner: Runner::Server, approval: "q1".into() }
+    ToolState::Asking { input: json!({}), runner: Runner::Server, approval: "q1".into(), until: 9 }
+}
+
+fn running() -> ToolState {
+    ToolState::Running { input: json!({"agent": "error_analysis"}), approval: None }
+}
+
+fn done() -> ToolState {
+    ToolState::Done { input: json!(1), output: json!(2), approval: None, sources: Vec::new() }
 }
 
 fn play(events: &[TurnEvent]) -> Turn {
@@ -43,12 +59,14 @@ fn text_grows_in_one_part_until_something_else_comes() {
         TurnEvent::ReasoningGrew { text: "hm".into() },
         text("a"),
         text("b"),
-        call("c1", ToolState::Streaming { raw: String::new() }),
+        begun("c1", "search"),
         text("c"),
+        TurnEvent::StepStarted { model: "demo".into() },
+        text("d"),
     ]);
-    assert_eq!(turn.parts.len(), 5);
+    assert_eq!(turn.parts.len(), 7);
     assert_eq!(turn.parts[2], Part::Text { text: "ab".into() });
-    assert_eq!(turn.text(), "abc");
+    assert_eq!(turn.text(), "abc\n\nd");
     assert_eq!(turn.model.as_deref(), Some("demo"));
 }
 
@@ -64,62 +82,144 @@ fn tokens_of_several_calls_are_added() {
     assert_eq!(play(&[counted.clone(), counted]).usage, Usage { input: 6, output: 8 });
 }
 
-#[test]
-fn stop_settles_an_open_question_as_denied() {
-    let turn = play(&[call("c1", asking()), TurnEvent::Paused, ended(End::Interrupted(Interruption::ByUser))]);
-    let states: Vec<_> = turn.calls().map(|call| call.state.clone()).collect();
-    assert_eq!(states, [ToolState::Denied { input: json!({}), approval: "q1".into(), reason: "stopped by the user".into() }]);
+fn states(turn: &Turn) -> Vec<ToolState> {
+    turn.every_call().iter().map(|call| call.state.clone()).collect()
 }
 
 #[test]
-fn a_call_that_ran_when_the_server_died_has_an_unknown_outcome() {
-    let ready = ToolState::Ready { input: json!({}), runner: Runner::Server, approval: None };
-    let turn = play(&[call("c1", ready), ended(End::Interrupted(Interruption::Lost))]);
-    let error = turn.calls().find_map(|call| match &call.state {
-        ToolState::Failed { error, .. } => Some(error.clone()),
-        _ => None,
-    });
-    assert_eq!(error, Some(ToolError::OutcomeUnknown));
+fn stop_settles_an_open_question_as_denied() {
+    let turn = play(&[begun("c1", "rename"), moved("c1", asking()), TurnEvent::Paused, ended(End::Interrupted(Interruption::ByUser))]);
+    assert_eq!(states(&turn), [ToolState::Denied { input: json!({}), approval: "q1".into(), reason: "Stopped by the user.".into() }]);
+}
+
+#[test]
+fn how_a_turn_ends_says_why_its_calls_have_no_result() {
+    for (interruption, of_running, of_asking) in [
+        (Interruption::ByUser, ToolError::Stopped, ToolError::Stopped),
+        (Interruption::Lost, ToolError::OutcomeUnknown, ToolError::NotRun),
+        (Interruption::Shutdown, ToolError::OutcomeUnknown, ToolError::NotRun),
+        (Interruption::Expired, ToolError::Expired, ToolError::Expired),
+        (Interruption::Superseded, ToolError::Superseded, ToolError::Superseded),
+    ] {
+        let turn = play(&[
+            begun("c1", CONSULT),
+            moved("c1", running()),
+            under("c1", begun("c2", "rename")),
+            under("c1", moved("c2", asking())),
+            ended(End::Interrupted(interruption)),
+        ]);
+        let [ToolState::Failed { error, .. }, ToolState::Denied { reason, .. }] = &states(&turn)[..] else { panic!("{turn:?}") };
+        assert_eq!((error, reason), (&of_running, &of_asking.to_string()));
+    }
+}
+
+#[test]
+fn a_consulted_agent_works_inside_of_its_call() {
+    let turn = play(&[
+        TurnEvent::StepStarted { model: "m".into() },
+        begun("c1", CONSULT),
+        moved("c1", running()),
+        under("c1", TurnEvent::StepStarted { model: "n".into() }),
+        under("c1", text("inner")),
+        under("c1", begun("c2", CONSULT)),
+        under("c1", moved("c2", running())),
+        under("c1", under("c2", text("innermost"))),
+        text("outer"),
+    ]);
+    assert_eq!((turn.text().as_str(), turn.model.as_deref()), ("outer", Some("m")));
+    let path = vec!["c1".to_owned(), "c2".to_owned()];
+    assert_eq!(turn.parts_of(&path), Some(&[Part::Text { text: "innermost".into() }][..]));
+    assert_eq!(turn.find("c2").map(|(path, call)| (path, call.at)), Some((vec!["c1".to_owned()], 7)));
+    assert_eq!(turn.agents_to(&path).len(), 3);
+    assert_eq!(turn.parts_of(&["c9".to_owned()]), None);
+}
+
+#[test]
+fn a_step_is_taken_back_without_what_came_before() {
+    let mut turn = play(&[text("a"), TurnEvent::StepStarted { model: "m".into() }, text("b"), begun("c1", "x")]);
+    turn.apply(turn.seq + 1, &TurnEvent::StepReset).unwrap();
+    assert_eq!((turn.parts.len(), turn.text().as_str(), turn.resets), (2, "a", 1));
+}
+
+#[test]
+fn a_turn_is_active_while_a_model_speaks_or_a_tool_runs() {
+    let waiting = ToolState::Waiting { input: json!({}), approval: None, tab: None, until: 5 };
+    let mut turn = play(&[begun("c1", "a"), begun("c2", CONSULT), begun("c3", "b")]);
+    let steps = [
+        (moved("c1", asking()), false, Some(9)),
+        (moved("c3", waiting), false, Some(5)),
+        (moved("c2", running()), true, Some(5)),
+        (under("c2", begun("d1", "a")), true, Some(5)),
+        (under("c2", moved("d1", asking())), false, Some(5)),
+        (moved("c1", running()), true, Some(5)),
+        (moved("c1", done()), false, Some(5)),
+        (moved("c3", done()), false, Some(9)),
+        (under("c2", moved("d1", done())), true, None),
+        (moved("c2", done()), true, None),
+    ];
+    for (event, active, until) in steps {
+        turn.apply(turn.seq + 1, &event).unwrap();
+        assert_eq!((turn.is_active(), turn.until()), (active, until), "{event:?}");
+    }
 }
 
 #[test]
 fn what_is_refused_says_why_and_changes_nothing() {
-    let done = ToolState::Done { input: json!(1), output: json!(2), approval: None };
+    let lonely = play(&[begun("c1", "x"), moved("c1", running())]);
     let table = [
         (turn(), 2, text("x"), Refused::Gap { have: 0, got: 2 }),
         (play(&[ended(End::Answered)]), 2, text("x"), Refused::Ended),
         (turn(), 1, TurnEvent::Paused, Refused::NothingToWaitFor),
+        (lonely.clone(), 3, TurnEvent::Paused, Refused::NothingToWaitFor),
         (turn(), 1, TurnEvent::Resumed, Refused::NotPaused),
-        (play(&[call("c1", done)]), 2, call("c1", asking()), Refused::CallClosed),
+        (turn(), 1, moved("c1", running()), Refused::CallUnknown),
+        (lonely.clone(), 3, begun("c1", "x"), Refused::CallUnknown),
+        (play(&[begun("c1", "x"), moved("c1", done())]), 3, moved("c1", asking()), Refused::CallClosed),
+        (lonely.clone(), 3, moved("c1", asking()), Refused::CallBackwards),
+        (lonely.clone(), 3, TurnEvent::ArgumentsGrew { call: "c1".into(), text: "{".into() }, Refused::CallBackwards),
+        (lonely.clone(), 3, TurnEvent::StepReset, Refused::Misplaced),
+        (lonely, 3, under("c1", text("x")), Refused::Misplaced),
+        (play(&[begun("c1", CONSULT)]), 2, under("c1", TurnEvent::Paused), Refused::Misplaced),
     ];
     for (mut turn, seq, event, why) in table {
         let before = turn.clone();
-        assert_eq!(turn.apply(seq, &event), Err(why));
+        assert_eq!(turn.apply(seq, &event), Err(why), "{event:?}");
         assert_eq!(turn, before);
     }
 }
 
 fn any_state() -> impl Strategy<Value = ToolState> {
     prop_oneof![
-        Just(ToolState::Streaming { raw: "{".into() }),
-        Just(ToolState::Ready { input: json!({}), runner: Runner::Server, approval: None }),
-        Just(ToolState::Ready { input: json!({}), runner: Runner::Browser, approval: None }),
+        Just(ToolState::Ready { input: json!({}) }),
+        Just(running()),
+        Just(ToolState::Waiting { input: json!({}), approval: None, tab: None, until: 9 }),
         Just(asking()),
-        Just(ToolState::Done { input: json!({}), output: json!(1), approval: None }),
+        Just(done()),
         Just(ToolState::Denied { input: json!({}), approval: "q1".into(), reason: "no".into() }),
     ]
 }
 
-fn any_event() -> impl Strategy<Value = TurnEvent> {
+fn event_of_an_agent() -> impl Strategy<Value = TurnEvent> {
     prop_oneof![
         Just(TurnEvent::StepStarted { model: "m".into() }),
+        Just(TurnEvent::StepReset),
+        Just(TurnEvent::Noticed { notice: Notice::StepsUsed(3) }),
         ".{0,5}".prop_map(|text| TurnEvent::TextGrew { text }),
         ".{0,5}".prop_map(|text| TurnEvent::ReasoningGrew { text }),
-        ("[ab]", any_state()).prop_map(|(id, state)| call(&id, state)),
-        Just(TurnEvent::TokensCounted { usage: Usage { input: u64::MAX, output: 1 } }),
-        Just(TurnEvent::Paused),
-        Just(TurnEvent::Resumed),
-        prop_oneof![
+        ("[ab]", prop_oneof![Just("x"), Just(CONSULT)]).prop_map(|(id, name)| begun(&id, name)),
+        ("[ab]", ".{0,3}").prop_map(|(call, text)| TurnEvent::ArgumentsGrew { call, text }),
+        ("[ab]", any_state()).prop_map(|(id, state)| moved(&id, state)),
+    ]
+}
+
+fn any_event() -> impl Strategy<Value = TurnEvent> {
+    let nested = event_of_an_agent().prop_recursive(2, 4, 1, |inner| ("[ab]", inner).prop_map(|(id, event)| under(&id, event)));
+    prop_oneof![
+        12 => nested,
+        1 => Just(TurnEvent::TokensCounted { usage: Usage { input: u64::MAX, output: 1 } }),
+        1 => Just(TurnEvent::Paused),
+        1 => Just(TurnEvent::Resumed),
+        1 => prop_oneof![
             Just(End::Answered),
             Just(End::Failed(Failure::Cut)),
             Just(End::Interrupted(Interruption::ByUser)),
@@ -145,13 +245,14 @@ proptest! {
                 prop_assert_eq!(outcome, Err(Refused::Ended));
             }
             if turn.is_ended() {
-                prop_assert!(turn.calls().all(|call| !call.state.is_open()), "an ended turn has no open call");
+                prop_assert!(turn.every_call().iter().all(|call| !call.state.is_open()), "an ended turn has no open call");
             }
             if outcome.is_ok() && matches!(event, TurnEvent::Resumed) {
                 prop_assert_eq!(before.state, TurnState::Paused, "only a paused turn resumes");
             }
             if outcome.is_ok() && matches!(event, TurnEvent::Paused) {
-                prop_assert!(turn.calls().any(|call| call.state.awaits_someone()), "a turn pauses only for someone");
+                prop_assert!(turn.every_call().iter().any(|call| call.state.awaits_someone()), "a turn pauses only for someone");
+                prop_assert!(!turn.is_active(), "and not while anything works");
             }
         }
     }

@@ -28,6 +28,7 @@ pub fn answer(registry: Registry, job: Job) -> ChunkStream {
     stream! {
         let mut call = registry.specialist(&Job { agent: AgentType::router(), ..job.clone() });
         let mut held = Some(String::new());
+        let mut called = false;
         while let Some(item) = call.next().await {
             match (item, held.as_mut()) {
                 (Ok(Chunk::Text(text)), Some(beginning)) => {
@@ -39,7 +40,7 @@ pub fn answer(registry: Registry, job: Job) -> ChunkStream {
                     }
                 }
                 (Ok(Chunk::Finish(finish)), Some(whole)) => {
-                    match Decision::parse(whole) {
+                    match Decision::parse(whole).filter(|_| !called) {
                         Some(Decision::HandOff { agent, reason }) if is_specialist(&registry, &agent) => {
                             let target = Job { agent: agent.clone(), ..job.clone() };
                             yield Ok(Chunk::Reply(handed_over(&agent, &reason)));
@@ -75,7 +76,10 @@ pub fn answer(registry: Registry, job: Job) -> ChunkStream {
                     yield Err(fault);
                     return;
                 }
-                (other, _) => yield other,
+                (other, _) => {
+                    called |= matches!(other, Ok(Chunk::Called { .. }));
+                    yield other;
+                }
             }
         }
     }

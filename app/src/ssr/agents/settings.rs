@@ -3,6 +3,7 @@
 //! ```yaml
 //! custom_tool: {model: "anthropic:claude-haiku-4-5", temperature: 0.2, max_tokens: 8000, context_tokens: 8000}
 //! error_analysis: {enabled: false}
+//! tool_recommendation: {tools: false}      # calls no tools
 //! ```
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct AgentSettings {
     pub context_tokens: Option<usize>,
     /// Whether it can be asked.
     pub enabled: bool,
+    /// Whether it may call tools.
+    pub tools: bool,
 }
 
 /// The same with its model connected, if it has one of its own.
@@ -42,6 +45,8 @@ struct Entry {
     context_tokens: Option<usize>,
     #[serde(default = "yes")]
     enabled: bool,
+    #[serde(default = "yes")]
+    tools: bool,
 }
 
 fn yes() -> bool {
@@ -65,8 +70,8 @@ pub fn read(yaml: &str) -> Result<Vec<AgentSettings>, String> {
         if entry.context_tokens.is_some_and(|tokens| !(1_000..=2_000_000).contains(&tokens)) {
             return Err(format!("{agent}: context_tokens is a number from 1000 to 2000000"));
         }
-        let Entry { model, temperature, max_tokens, context_tokens, enabled } = entry;
-        Ok(AgentSettings { agent, model, temperature, max_tokens, context_tokens, enabled })
+        let Entry { model, temperature, max_tokens, context_tokens, enabled, tools } = entry;
+        Ok(AgentSettings { agent, model, temperature, max_tokens, context_tokens, enabled, tools })
     };
     entries.into_iter().map(read).collect()
 }

@@ -33,12 +33,16 @@ pub fn answer(model: Arc<dyn Model>, mut request: Request, read: Read, fallback:
             if attempt > 1 {
                 yield Ok(Chunk::Step(model.name().to_owned()));
             }
-            let (mut said, mut finish) = (String::new(), None);
+            let (mut said, mut finish, mut called) = (String::new(), None, false);
             let mut call = model.stream(request.clone());
             while let Some(item) = call.next().await {
                 match item {
                     Ok(Chunk::Text(text)) => said.push_str(&text),
                     Ok(Chunk::Finish(how)) => finish = Some(how),
+                    Ok(call @ Chunk::Called { .. }) => {
+                        called = true;
+                        yield Ok(call);
+                    }
                     Ok(other) => yield Ok(other),
                     Err(fault) => {
                         yield Err(fault);
@@ -50,7 +54,8 @@ pub fn answer(model: Arc<dyn Model>, mut request: Request, read: Read, fallback:
                 yield Err(Failure::Cut.into());
                 return;
             };
-            if said.trim().is_empty() || finish == Finish::ContentFilter {
+            // With calls the data comes later, when it is known what they gave.
+            if called || said.trim().is_empty() || finish == Finish::ContentFilter {
                 yield Ok(Chunk::Finish(finish));
                 return;
             }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer as _, Serialize};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -74,8 +75,8 @@ pub struct StoredMessage {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// The parts of the answer.
-    #[serde(default)]
+    /// The parts of the answer. Those of a later version are kept as they are.
+    #[serde(default, serialize_with = "write_parts", deserialize_with = "read_parts")]
     pub parts: Vec<Part>,
     /// What the answer carries beside its text, as the agent gave it; also of an answer that is not whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,9 +93,48 @@ pub struct StoredMessage {
     /// The last event that is in here.
     #[serde(default)]
     pub seq: Seq,
+    /// How often a step was taken back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resets: u32,
     /// Facts about where the person was when asking.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
+    /// Steps as their provider gave them, of a turn that is not over.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub memos: Map<String, Value>,
+}
+
+fn write_parts<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(parts.len()))?;
+    for part in parts {
+        match part {
+            Part::Unknown(value) => list.serialize_element(value)?,
+            known => list.serialize_element(known)?,
+        }
+    }
+    list.end()
+}
+
+fn read_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+    let parts: Vec<Box<RawValue>> = Vec::deserialize(deserializer)?;
+    let read = |raw: Box<RawValue>| {
+        serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str(raw.get()).map(Part::Unknown)).map_err(D::Error::custom)
+    };
+    parts.into_iter().map(read).collect()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as the library calls it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// What is kept with a turn and shown to nobody.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Carried {
+    /// Facts about where the person was when asking.
+    pub context: Map<String, Value>,
+    /// Steps as their provider gave them, by the first call of each: the same provider wants them back.
+    pub memos: Map<String, Value>,
 }
 
 /// The end of a turn as stored.
@@ -227,13 +267,15 @@ impl StoredMessage {
             model: None,
             usage: Usage::default(),
             seq: 0,
+            resets: 0,
             ended: None,
             context,
+            memos: Map::new(),
         }
     }
 
-    /// All that a turn says, with the context it was asked in.
-    pub fn of(turn: &Turn, context: Map<String, Value>) -> Self {
+    /// All that a turn says, with what is kept beside it.
+    pub fn of(turn: &Turn, carried: Carried) -> Self {
         let answered = turn.end() == Some(End::Answered);
         let asked = (turn.agent() != &turn.asked).then(|| turn.asked.clone());
         Self {
@@ -247,11 +289,13 @@ impl StoredMessage {
             model: turn.model.clone(),
             usage: turn.usage,
             seq: turn.seq,
+            resets: turn.resets,
             ended: match turn.state {
                 TurnState::Ended { when, end, finish } => Some(Ended { at: when, how: end, finish }),
                 TurnState::Running | TurnState::Paused => None,
             },
-            context,
+            context: carried.context,
+            memos: if turn.is_ended() { Map::new() } else { carried.memos },
         }
     }
 
@@ -314,6 +358,16 @@ mod tests {
             assert_eq!((brief.ended, brief.ended.is_some()), (whole.ended, ended), "{text}");
             assert_eq!(brief.agent_response.get() == "null", whole.agent_response.is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_later_version_is_kept_as_it_is() {
+        let parts = r#"["step-start",{"hologram":{"depth":3}},"later",{"tool":{"call":"c","name":"n","state":{"flying":1},"at":1}}]"#;
+        let stored = StoredMessage::from_json(&format!("{{\"query\": \"q\", \"agent_type\": \"auto\", \"parts\": {parts}}}"));
+        assert_eq!(stored.parts[0], Part::StepStart);
+        assert!(stored.parts[1..].iter().all(|part| matches!(part, Part::Unknown(_))), "{stored:?}");
+        let again: Value = serde_json::from_str(&stored.to_json()).unwrap();
+        assert_eq!(again["parts"], serde_json::from_str::<Value>(parts).unwrap());
     }
 
     #[test]

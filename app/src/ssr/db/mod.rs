@@ -8,6 +8,7 @@
 //! struct once, and both engines native.
 
 pub mod audit;
+pub mod calls;
 pub mod disk;
 pub mod exchanges;
 pub mod keys;
@@ -226,13 +227,13 @@ pub fn storable(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Every statement that is meant for both engines, for the test that prepares them all.
 pub fn statements() -> Vec<&'static str> {
-    [audit::ALL, exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL].concat()
+    [audit::ALL, calls::ALL, exchanges::ALL, keys::ALL, lines::ALL, sessions::ALL, tools::ALL, turns::ALL, users::ALL].concat()
 }
 
 /// The statements that differ, those of this engine.
 pub fn own_statements(db: &Db) -> Vec<&'static str> {
     match db {
         Db::Sqlite { .. } => [tools::SQLITE, writer::SQLITE].concat(),
-        Db::Postgres(_) => [tools::POSTGRES, writer::POSTGRES].concat(),
+        Db::Postgres(_) => [tools::POSTGRES, turns::POSTGRES, writer::POSTGRES].concat(),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 
-use super::message::StoredMessage;
+use super::message::{Carried, StoredMessage};
 use super::{Db, in_transaction, is_taken, on_reader, on_writer, readable};
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
@@ -47,21 +47,29 @@ const COUNT_BEFORE: &str = "select count(*) from chat_exchange_message where cha
 const ONE: &str = "select m.id, m.uuid, m.prompt_id, m.attempt, m.create_time, m.message, m.feedback, m.feedback_reason, m.state, \
      m.chat_exchange_id, m.epoch, m.lease_until, e.uuid as exchange_uuid from chat_exchange_message m \
      join chat_exchange e on e.id = m.chat_exchange_id where m.uuid = $1 and e.user_id = $2 and e.deleted_at is null";
-const DELETED_LIVE: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
-     where e.user_id = $1 and e.deleted_at is not null and m.state in ('running', 'paused')";
+const DELETED_LIVE: &str = "select m.uuid, m.id from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where e.user_id = $1 and e.deleted_at is not null and m.state = 'running'";
 const KNOWN_TURN: &str = "select m.uuid from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
      where e.uuid = $1 and e.user_id = $2 and e.deleted_at is null and m.prompt_id = $3 order by m.attempt desc limit 1";
 const LOAD: &str = "select (select count(*) from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
-     where e.user_id = $1 and m.state in ('running', 'paused')), \
+     where e.user_id = $1 and m.state = 'running'), \
      coalesce((select input + output from token_usage where user_id = $1 and day = $2), 0)";
 const COUNT_TOKENS: &str = "insert into token_usage (user_id, day, input, output) values ($1, $2, $3, $4) \
      on conflict (user_id, day) do update set input = token_usage.input + excluded.input, output = token_usage.output + excluded.output";
 const EVENTS: &str = "select seq, event from turn_event where turn_id = $1 and seq > $2 order by seq";
 const FEEDBACK: &str = "update chat_exchange_message set feedback = $3, feedback_reason = $4 where uuid = $1 and chat_exchange_id in \
      (select id from chat_exchange where user_id = $2 and deleted_at is null) returning id";
-const RENEW: &str = "update chat_exchange_message set lease_until = $2 where lease_owner = $1 and state = 'running' \
-     returning uuid, stop_requested";
-const REQUEST_STOP: &str = "update chat_exchange_message set stop_requested = 1 where uuid = $1 and state in ('running', 'paused')";
+const RENEW: &str = "update chat_exchange_message set lease_until = $2 where lease_owner = $1 and state = 'running' returning uuid";
+const LATE: &str = "select m.uuid, e.user_id from chat_exchange_message m join chat_exchange e on e.id = m.chat_exchange_id \
+     where m.state = 'paused' and m.lease_until < $1 and e.deleted_at is null";
+const ADVANCE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_owner = $3, lease_until = $4, state = $5 \
+     where id = $1 and epoch = $2 and state = 'paused' returning id";
+const ADD_EVENT: &str = "insert into turn_event (turn_id, seq, event) values ($1, $2, $3)";
+const GIVE_ORDER: &str = "insert into turn_order (turn_id, body, created_at) values ($1, $2, $3)";
+const TAKE_ORDERS: &str = "delete from turn_order where turn_id = $1 returning id, body";
+const ORDERED: &str = "select distinct m.uuid from turn_order o join chat_exchange_message m on m.id = o.turn_id where m.lease_owner = $1";
+const FORGET_ORDERS: &str = "delete from turn_order where created_at < $1";
+const TELL: &str = "select pg_notify('chatgxy', $1)";
 const LOST: &str = "select id, epoch from chat_exchange_message where state = 'running' and lease_until < $1";
 const TAKE: &str = "update chat_exchange_message set epoch = epoch + 1, lease_owner = $3, lease_until = $4 \
      where id = $1 and epoch = $2 and state = 'running' \
@@ -95,10 +103,17 @@ pub(super) const ALL: &[&str] = &[
     EVENTS,
     FEEDBACK,
     RENEW,
-    REQUEST_STOP,
+    LATE,
+    ADVANCE,
+    ADD_EVENT,
+    GIVE_ORDER,
+    TAKE_ORDERS,
+    ORDERED,
+    FORGET_ORDERS,
     LOST,
     TAKE,
 ];
+pub(super) const POSTGRES: &[&str] = &[TELL];
 
 /// What is needed to begin a turn.
 #[derive(Clone, Debug)]
@@ -225,12 +240,27 @@ pub struct StoredTurn {
     pub epoch: i64,
     /// When its lease runs out.
     pub lease_until: Millis,
-    /// Where the person was when asking.
-    pub context: Map<String, Value>,
+    /// What is kept beside it.
+    pub carried: Carried,
+}
+
+/// A paused turn that goes on, or waits for the rest of what it waits for.
+#[derive(Debug)]
+pub struct Advance {
+    /// Its row.
+    pub row: TurnRow,
+    /// Its epoch so far; it will be one greater.
+    pub epoch: i64,
+    /// Whether it runs now, else it is still paused.
+    pub runs: bool,
+    /// Who runs it, or asked, and until when without renewal; of a paused one until when it waits.
+    pub lease: Lease,
+    /// What happened.
+    pub events: Vec<(Seq, TurnEvent)>,
 }
 
 impl Row {
-    fn turn(self) -> Option<(Turn, Map<String, Value>)> {
+    fn turn(self) -> Option<(Turn, Carried)> {
         let stored = StoredMessage::from_json(&self.message);
         let reply = stored.reply();
         let state = match (self.state.as_str(), stored.ended) {
@@ -255,8 +285,9 @@ impl Row {
             state,
             seq: stored.seq,
             feedback: self.feedback.map(|good| Feedback { good: good == 1, reason: self.feedback_reason }),
+            resets: stored.resets,
         };
-        Some((turn, stored.context))
+        Some((turn, Carried { context: stored.context, memos: stored.memos }))
     }
 }
 
@@ -441,10 +472,10 @@ impl Db {
     pub async fn turn(&self, user: UserId, id: &TurnId) -> Result<Option<StoredTurn>, AppError> {
         let found: Option<OneRow> = on_reader!(self, db => sqlx::query_as(ONE).bind(id.as_str()).bind(user.0).fetch_optional(db).await?);
         Ok(found.and_then(|one| {
-            let (turn, context) = one.row.turn()?;
+            let (turn, carried) = one.row.turn()?;
             Some(StoredTurn {
                 turn,
-                context,
+                carried,
                 exchange: ExchangeId(one.chat_exchange_id),
                 exchange_uuid: ExchangeUuid::parse(&one.exchange_uuid)?,
                 epoch: one.epoch,
@@ -487,9 +518,9 @@ impl Db {
     }
 
     /// The turns that are live in a person's deleted conversations, in whichever process.
-    pub async fn deleted_live_turns(&self, user: UserId) -> Result<Vec<TurnId>, AppError> {
-        let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(DELETED_LIVE).bind(user.0).fetch_all(db).await?);
-        Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
+    pub async fn deleted_live_turns(&self, user: UserId) -> Result<Vec<(TurnId, TurnRow)>, AppError> {
+        let rows: Vec<(String, i64)> = on_reader!(self, db => sqlx::query_as(DELETED_LIVE).bind(user.0).fetch_all(db).await?);
+        Ok(rows.into_iter().filter_map(|(id, row)| Some((TurnId::parse(&id)?, TurnRow(row)))).collect())
     }
 
     /// Counts tokens that a person used outside a conversation.
@@ -514,17 +545,81 @@ impl Db {
         Ok(done.is_some())
     }
 
-    /// Asks whichever process runs the turn to stop it.
-    pub async fn request_stop(&self, id: &TurnId) -> Result<(), AppError> {
-        on_writer!(self, db => sqlx::query(REQUEST_STOP).bind(id.as_str()).execute(db).await.map(drop)?);
+    /// Leaves an order for whichever process runs the turn.
+    pub async fn give_order(&self, row: TurnRow, body: &str, now: Millis) -> Result<(), AppError> {
+        in_transaction!(self, tx => sqlx::query(GIVE_ORDER).bind(row.0).bind(body).bind(now).execute(&mut *tx).await.map(drop)?);
+        self.tell(format!("order {row}")).await
+    }
+
+    /// Tells all processes. It is only a hint: whoever misses it looks again by itself.
+    async fn tell(&self, what: String) -> Result<(), AppError> {
+        if let Self::Postgres(pool) = self {
+            sqlx::query(TELL).bind(what).execute(pool).await?;
+        }
         Ok(())
     }
 
-    /// Prolongs all leases of a process; gives the turns it still owns, and whether each was asked to stop.
-    pub async fn renew_leases(&self, lease: &Lease) -> Result<Vec<(TurnId, bool)>, AppError> {
-        let rows: Vec<(String, i64)> =
-            on_writer!(self, db => sqlx::query_as(RENEW).bind(&lease.owner).bind(lease.until).fetch_all(db).await?);
-        Ok(rows.into_iter().filter_map(|(id, stop)| Some((TurnId::parse(&id)?, stop == 1))).collect())
+    /// The orders that were left for a turn, oldest first; they are gone then.
+    pub async fn take_orders(&self, row: TurnRow) -> Result<Vec<String>, AppError> {
+        let mut rows: Vec<(i64, String)> = on_writer!(self, db => sqlx::query_as(TAKE_ORDERS).bind(row.0).fetch_all(db).await?);
+        rows.sort_unstable();
+        Ok(rows.into_iter().map(|(_, body)| body).collect())
+    }
+
+    /// The turns of a process for which orders were left.
+    pub async fn ordered(&self, owner: &str) -> Result<Vec<TurnId>, AppError> {
+        let ids: Vec<String> = on_reader!(self, db => sqlx::query_scalar(ORDERED).bind(owner).fetch_all(db).await?);
+        Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
+    }
+
+    /// Removes orders that nobody took before `then`.
+    pub async fn forget_orders(&self, then: Millis) -> Result<(), AppError> {
+        on_writer!(self, db => sqlx::query(FORGET_ORDERS).bind(then).execute(db).await.map(drop)?);
+        Ok(())
+    }
+
+    /// Lets a paused turn go on, unless somebody else was first; all of it or nothing. Says whether it was done.
+    pub async fn advance(&self, advance: &Advance) -> Result<bool, AppError> {
+        if !self.try_advance(advance).await? {
+            return Ok(false);
+        }
+        self.tell(advance.row.to_string()).await?;
+        Ok(true)
+    }
+
+    async fn try_advance(&self, advance: &Advance) -> Result<bool, AppError> {
+        let state = if advance.runs { "running" } else { "paused" };
+        let done = in_transaction!(self, tx => {
+            let taken: Option<i64> = sqlx::query_scalar(ADVANCE)
+                .bind(advance.row.0)
+                .bind(advance.epoch)
+                .bind(&advance.lease.owner)
+                .bind(advance.lease.until)
+                .bind(state)
+                .fetch_optional(&mut *tx)
+                .await?;
+            if taken.is_some() {
+                for (seq, event) in &advance.events {
+                    let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+                    let event = serde_json::to_string(event).unwrap_or_default();
+                    sqlx::query(ADD_EVENT).bind(advance.row.0).bind(seq).bind(event).execute(&mut *tx).await?;
+                }
+            }
+            taken.is_some()
+        });
+        Ok(done)
+    }
+
+    /// Prolongs all leases of a process; gives the turns it still owns.
+    pub async fn renew_leases(&self, lease: &Lease) -> Result<Vec<TurnId>, AppError> {
+        let ids: Vec<String> = on_writer!(self, db => sqlx::query_scalar(RENEW).bind(&lease.owner).bind(lease.until).fetch_all(db).await?);
+        Ok(ids.iter().filter_map(|id| TurnId::parse(id)).collect())
+    }
+
+    /// Paused turns of which something waited until before `now`, with whose they are.
+    pub async fn late_turns(&self, now: Millis) -> Result<Vec<(TurnId, UserId)>, AppError> {
+        let rows: Vec<(String, i64)> = on_reader!(self, db => sqlx::query_as(LATE).bind(now).fetch_all(db).await?);
+        Ok(rows.into_iter().filter_map(|(id, user)| Some((TurnId::parse(&id)?, UserId(user)))).collect())
     }
 
     /// Running turns whose lease ran out before `then`, with their epochs.
@@ -534,16 +629,16 @@ impl Db {
     }
 
     /// Takes a lost turn over, fencing off whoever ran it. `None`: somebody else was first, or it ended.
-    pub async fn take_over(&self, row: TurnRow, epoch: i64, lease: &Lease) -> Result<Option<(Turn, Map<String, Value>, i64)>, AppError> {
+    pub async fn take_over(&self, row: TurnRow, epoch: i64, lease: &Lease) -> Result<Option<(Turn, Carried, i64)>, AppError> {
         let taken: Option<Row> = on_writer!(self, db =>
             sqlx::query_as(TAKE).bind(row.0).bind(epoch).bind(&lease.owner).bind(lease.until).fetch_optional(db).await?);
         let Some(taken) = taken else { return Ok(None) };
-        let Some((mut turn, context)) = taken.turn() else {
+        let Some((mut turn, carried)) = taken.turn() else {
             tracing::error!(row = row.0, "a lost turn cannot be read; it is marked as failed");
             on_writer!(self, db => sqlx::query(GIVE_UP).bind(row.0).execute(db).await.map(drop)?);
             return Ok(None);
         };
         self.replay(&mut turn).await?;
-        Ok(Some((turn, context, epoch + 1)))
+        Ok(Some((turn, carried, epoch + 1)))
     }
 }

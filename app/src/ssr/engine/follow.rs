@@ -1,7 +1,6 @@
 //! Readers of a turn. A reader owns nothing: it says what it has, gets the rest, then what comes, then exactly one end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_stream::stream;
 use futures::stream::{BoxStream, StreamExt};
@@ -13,86 +12,35 @@ use crate::model::event::Seq;
 use crate::model::exchange::TurnView;
 use crate::model::frame::Frame;
 use crate::model::ids::{TurnId, UserId};
-use crate::model::turn::Turn;
-
-/// How often a turn that runs in another process is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+use crate::model::turn::{Turn, TurnState};
 
 // A reader is asked for nothing and waited for by nobody: each of these streams looks at the turn when it is polled. A slow reader
 // skips what it missed and gets it in one piece, and one that is gone is simply dropped.
 impl Engine {
-    /// The frames of a turn for a reader who has everything up to `after`. Ends after [`Frame::End`].
+    /// The frames of a turn for a reader who has everything up to `after`. Ends after [`Frame::End`]. A turn that waits for somebody is
+    /// waited with.
     pub async fn follow(&self, user: UserId, id: &TurnId, after: Seq) -> Result<BoxStream<'static, Frame>, AppError> {
-        if let Some(live) = self.inner.live(user, id) {
-            return Ok(follow_live(live, after));
+        match self.attach(user, id).await? {
+            Ok(live) => Ok(follow_live(live, after)),
+            Err(ended) => {
+                let view = Box::new(TurnView::from(*ended));
+                Ok(futures::stream::iter([Frame::Snapshot { view }, Frame::End]).boxed())
+            }
         }
-        let view = self.view(user, id).await?;
-        Ok(self.clone().follow_stored(user, id.clone(), view))
     }
 
-    /// What `look` makes of the turn as it is now and after each change, until its end. Unlike [`Engine::follow`] it renders nothing.
+    /// What `look` makes of the turn as it is now and after each change, until its end, or until it waits for somebody. Unlike
+    /// [`Engine::follow`] it renders nothing.
     pub async fn watch<T: Send + 'static>(
         &self,
         user: UserId,
         id: &TurnId,
-        look: impl FnMut(&Turn) -> Vec<T> + Send + 'static,
-    ) -> Result<BoxStream<'static, T>, AppError> {
-        if let Some(live) = self.inner.live(user, id) {
-            return Ok(watch_live(live, look));
-        }
-        let turn = self.stored(user, id).await?.turn;
-        Ok(self.clone().watch_stored(user, id.clone(), turn, look))
-    }
-
-    fn watch_stored<T: Send + 'static>(
-        self,
-        user: UserId,
-        id: TurnId,
-        mut turn: Turn,
         mut look: impl FnMut(&Turn) -> Vec<T> + Send + 'static,
-    ) -> BoxStream<'static, T> {
-        stream! {
-            loop {
-                for item in look(&turn) {
-                    yield item;
-                }
-                if turn.is_ended() {
-                    return;
-                }
-                tokio::time::sleep(LOOK).await;
-                match self.stored(user, &id).await {
-                    Ok(next) => turn = next.turn,
-                    // Deleted meanwhile, or the store is away: the reader comes back and is told.
-                    Err(_) => return,
-                }
-            }
+    ) -> Result<BoxStream<'static, T>, AppError> {
+        match self.attach(user, id).await? {
+            Ok(live) => Ok(watch_live(live, look)),
+            Err(ended) => Ok(futures::stream::iter(look(&ended)).boxed()),
         }
-        .boxed()
-    }
-
-    /// Follows a turn that has ended, or runs in another process, by looking at the store.
-    fn follow_stored(self, user: UserId, id: TurnId, mut view: TurnView) -> BoxStream<'static, Frame> {
-        stream! {
-            let mut seen = None;
-            loop {
-                let (seq, ended) = (view.turn.seq, view.turn.is_ended());
-                if seen != Some(seq) {
-                    seen = Some(seq);
-                    yield Frame::Snapshot { view: Box::new(view) };
-                }
-                if ended {
-                    break;
-                }
-                tokio::time::sleep(LOOK).await;
-                match self.view(user, &id).await {
-                    Ok(next) => view = next,
-                    // Deleted meanwhile, or the store is away: the reader reconnects and is told.
-                    Err(_) => break,
-                }
-            }
-            yield Frame::End;
-        }
-        .boxed()
     }
 }
 
@@ -101,7 +49,7 @@ fn watch_live<T: Send + 'static>(live: Arc<Live>, mut look: impl FnMut(&Turn) ->
     stream! {
         loop {
             changed.mark_unchanged();
-            let (seen, ended) = live.with_turn(|turn| (look(turn), turn.is_ended()));
+            let (seen, ended) = live.with_turn(|turn| (look(turn), turn.state != TurnState::Running));
             for item in seen {
                 yield item;
             }

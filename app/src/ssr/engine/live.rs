@@ -1,15 +1,17 @@
-//! A turn that runs in this process: its state, its events so far, its HTML so far.
+//! A turn that is not over, as this process knows it: its state, its events so far, its HTML so far.
+//!
+//! It is fed by the task that runs the turn, or, when the turn is paused or runs elsewhere, by the store ([`super::mirror`]). Readers do
+//! not see the difference.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::decide::Input;
 use crate::model::event::{Seq, TurnEvent};
 use crate::model::exchange::TurnView;
-use crate::model::ids::{TurnId, UserId};
+use crate::model::ids::{TurnId, TurnRow, UserId};
 use crate::model::part::Part;
 use crate::model::turn::Turn;
 use crate::ssr::render::{self, LiveText};
@@ -17,12 +19,11 @@ use crate::ssr::render::{self, LiveText};
 /// The HTML of a turn: for each part its top-level blocks.
 pub(super) type Html = Vec<Vec<Arc<str>>>;
 
-/// A running turn. Readers hold it as long as they need it, also after its end.
+/// A turn on its way. Readers hold it as long as they need it, also after its end.
 pub(super) struct Live {
     pub id: TurnId,
+    pub row: TurnRow,
     pub user: UserId,
-    pub epoch: i64,
-    inputs: mpsc::UnboundedSender<Input>,
     state: Mutex<State>,
     /// Bumped at each change; the number itself means nothing.
     changed: watch::Sender<u64>,
@@ -31,10 +32,12 @@ pub(super) struct Live {
 /// Guarded by a plain mutex: it is held for the microseconds of an apply or a render, never across an await.
 struct State {
     turn: Turn,
-    /// Every event, from seq 1.
+    /// The place after which `events` begin.
+    base: Seq,
+    /// Every event since then.
     events: Vec<TurnEvent>,
     html: LiveHtml,
-    /// The end came from elsewhere; the events no longer lead to it.
+    /// The end came as a whole; no events lead to it.
     replaced: bool,
 }
 
@@ -56,25 +59,23 @@ pub(super) struct Look {
 }
 
 impl Live {
-    pub fn new(user: UserId, turn: Turn, epoch: i64) -> (Arc<Self>, mpsc::UnboundedReceiver<Input>) {
-        let (inputs, inbox) = mpsc::unbounded_channel();
-        let id = turn.id.clone();
-        let state = State { turn, events: Vec::new(), html: LiveHtml::default(), replaced: false };
-        let live = Self { id, user, epoch, inputs, state: Mutex::new(state), changed: watch::channel(0).0 };
-        (Arc::new(live), inbox)
+    pub fn new(user: UserId, turn: Turn) -> Arc<Self> {
+        let (id, row, base) = (turn.id.clone(), turn.row, turn.seq);
+        let state = State { turn, base, events: Vec::new(), html: LiveHtml::default(), replaced: false };
+        Arc::new(Self { id, row, user, state: Mutex::new(state), changed: watch::channel(0).0 })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the task; a task that has ended does not listen any more, and need not.
-    pub fn send(&self, input: Input) {
-        let _ = self.inputs.send(input);
-    }
-
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Whether anybody reads it.
+    pub fn is_watched(&self) -> bool {
+        self.changed.receiver_count() > 0
     }
 
     pub fn turn(&self) -> Turn {
@@ -88,26 +89,46 @@ impl Live {
 
     /// Applies an event and wakes the readers; gives its place.
     pub fn push(&self, event: TurnEvent) -> Option<Seq> {
-        let seq = {
-            let mut state = self.lock();
-            let seq = state.turn.seq + 1;
-            if let Err(refused) = state.turn.apply(seq, &event) {
-                tracing::error!(turn = %self.id, %refused, "a decided event does not fit its turn");
-                return None;
-            }
-            state.events.push(event);
-            seq
-        };
+        let mut state = self.lock();
+        let seq = state.turn.seq + 1;
+        if let Err(refused) = state.turn.apply(seq, &event) {
+            tracing::error!(turn = %self.id, %refused, "a decided event does not fit its turn");
+            return None;
+        }
+        state.events.push(event);
+        let State { turn, html, .. } = &mut *state;
+        html.forget_after(turn);
+        drop(state);
         self.changed.send_modify(|n| *n += 1);
         Some(seq)
     }
 
-    /// Takes over an end that came from elsewhere.
+    /// Applies an event that the store knows, unless it is known here; says whether it fits.
+    pub fn learn(&self, seq: Seq, event: TurnEvent) -> bool {
+        let mut state = self.lock();
+        if seq <= state.turn.seq {
+            return true;
+        }
+        if state.turn.apply(seq, &event).is_err() {
+            return false;
+        }
+        state.events.push(event);
+        let State { turn, html, .. } = &mut *state;
+        html.forget_after(turn);
+        drop(state);
+        self.changed.send_modify(|n| *n += 1);
+        true
+    }
+
+    /// Takes over the turn as it is elsewhere.
     pub fn replace(&self, turn: Turn) {
         {
             let mut state = self.lock();
+            state.replaced = turn.is_ended();
+            state.base = turn.seq;
+            state.events.clear();
+            state.html = LiveHtml::default();
             state.turn = turn;
-            state.replaced = true;
         }
         self.changed.send_modify(|n| *n += 1);
     }
@@ -115,11 +136,11 @@ impl Live {
     /// What came after `after`, with the HTML of the same moment: made again if it is due or the turn has ended, else as it was.
     pub fn look(&self, after: Seq) -> Look {
         let mut state = self.lock();
-        let skip = usize::try_from(after).unwrap_or(usize::MAX);
-        let news = if state.replaced || skip > state.events.len() {
-            News::Whole(Box::new(state.view()))
-        } else {
+        let skip = after.checked_sub(state.base).and_then(|skip| usize::try_from(skip).ok()).filter(|skip| *skip <= state.events.len());
+        let news = if let (false, Some(skip)) = (state.replaced, skip) {
             News::Events { first: after + 1, events: state.events[skip..].to_vec() }
+        } else {
+            News::Whole(Box::new(state.view()))
         };
         let State { turn, html, .. } = &mut *state;
         let (html, due_in) = html.update_if_due(turn);
@@ -131,10 +152,10 @@ impl Live {
         self.lock().view()
     }
 
-    /// Waits until the turn is over.
-    pub async fn ended(&self) {
+    /// Waits until that is true of the turn.
+    pub async fn until(&self, holds: impl Fn(&Turn) -> bool) {
         let mut changed = self.subscribe();
-        while !self.with_turn(Turn::is_ended) {
+        while !self.with_turn(&holds) {
             if changed.changed().await.is_err() {
                 return;
             }
@@ -174,6 +195,14 @@ impl LiveHtml {
         }
     }
 
+    /// Drops what was made of parts that are taken back.
+    fn forget_after(&mut self, turn: &Turn) {
+        if self.blocks.len() > turn.parts.len() {
+            self.texts.truncate(turn.parts.len());
+            self.blocks.truncate(turn.parts.len());
+        }
+    }
+
     fn update(&mut self, turn: &Turn) {
         if self.seq == turn.seq && !self.blocks.is_empty() {
             return;
@@ -183,7 +212,21 @@ impl LiveHtml {
         self.blocks.resize_with(turn.parts.len(), Vec::new);
         let last = turn.parts.len().saturating_sub(1);
         for (index, part) in turn.parts.iter().enumerate() {
-            let Part::Text { text } = part else { continue };
+            let text = match part {
+                Part::Text { text } => text,
+                Part::Tool(call) => {
+                    let html: Arc<str> = render::tool::call(turn, call).into();
+                    if self.blocks[index].first() != Some(&html) {
+                        self.blocks[index] = vec![html];
+                    }
+                    continue;
+                }
+                Part::Notice(notice) => {
+                    self.blocks[index] = vec![render::tool::notice(*notice).into()];
+                    continue;
+                }
+                _ => continue,
+            };
             let grows = index == last && !turn.is_ended();
             if grows {
                 let live = self.texts[index].get_or_insert_default();
@@ -195,6 +238,12 @@ impl LiveHtml {
                 self.blocks[index] = render::blocks(text);
             }
         }
+        // They come after the last part, when no other part can come any more.
+        if turn.is_ended()
+            && let Some(sources) = render::tool::sources(turn)
+        {
+            self.blocks.push(vec![sources.into()]);
+        }
         self.seq = turn.seq;
         self.due = Some(Instant::now() + next);
     }
@@ -205,8 +254,11 @@ impl From<Turn> for TurnView {
     fn from(turn: Turn) -> Self {
         let html = turn.parts.iter().map(|part| match part {
             Part::Text { text } => render::blocks(text).iter().map(ToString::to_string).collect(),
+            Part::Tool(call) => vec![render::tool::call(&turn, call)],
+            Part::Notice(notice) => vec![render::tool::notice(*notice)],
             _ => Vec::new(),
         });
-        Self { html: html.collect(), turn }
+        let html = html.chain(render::tool::sources(&turn).filter(|_| turn.is_ended()).map(|sources| vec![sources])).collect();
+        Self { html, turn }
     }
 }

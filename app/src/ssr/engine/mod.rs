@@ -2,38 +2,47 @@
 //!
 //! A turn runs in a task of its own, never in a request, so no closed tab stops it. What it says goes to readers from memory at
 //! once and to the store through the group commit; its end is shown only when it is durable.
+//!
+//! A turn that waits for somebody has no task: it is a row, and whoever brings the answer, in whichever process, takes the row up and
+//! runs it on ([`orders`]). A process that only shows a turn keeps a copy that follows the store ([`mirror`]).
 
 mod alone;
+mod ask;
+mod bell;
 pub mod decide;
 mod drive;
 mod follow;
 mod live;
+mod mirror;
+mod orders;
+mod prompt;
 mod reaper;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::decide::Input;
+pub use self::ask::Question;
+use self::bell::Bells;
+use self::decide::{Input, NotTaken, Order, Rules, Taken, decide};
+use self::drive::Task;
 use self::live::Live;
-use super::agents::{Job, Registry};
+use super::agents::Registry;
 use super::clock;
 use super::db::Db;
-use super::db::turns::{Begun, Lease, NewTurn, Sibling, StoredTurn};
-use super::db::writer::{Writer, day};
+use super::db::turns::{Lease, StoredTurn};
+use super::db::writer::Writer;
+use super::tools::Toolbox;
 use crate::model::agent::AgentType;
 use crate::model::error::AppError;
-use crate::model::event::{End, Interruption};
+use crate::model::event::{End, Interruption, TurnEvent};
 use crate::model::exchange::TurnView;
-use crate::model::ids::{ExchangeId, ExchangeUuid, Millis, TurnId, UserId};
-use crate::model::turn::{Prompt, Turn};
-
-/// How many earlier turns are looked at for the model's context; the token cap usually bites first.
-const CONTEXT_TURNS: usize = 200;
+use crate::model::ids::{Millis, TurnId, UserId};
+use crate::model::turn::{Turn, TurnState};
 
 /// Times that operators and tests may set.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +53,21 @@ pub struct Times {
     pub renew: Duration,
     /// How long a shutdown waits for running answers.
     pub drain: Duration,
+    /// How long a person is asked whether a tool may run.
+    pub approval: Duration,
+    /// How long a tab is waited for that runs a tool.
+    pub browser: Duration,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), renew: Duration::from_secs(10), drain: Duration::from_secs(5) }
+        Self {
+            lease: Duration::from_secs(30),
+            renew: Duration::from_secs(10),
+            drain: Duration::from_secs(5),
+            approval: Duration::from_hours(24),
+            browser: Duration::from_mins(2),
+        }
     }
 }
 
@@ -59,6 +78,8 @@ pub struct Caps {
     pub turns_at_once: i64,
     /// Tokens of a day (UTC), of questions and answers together.
     pub tokens_a_day: i64,
+    /// Steps of one agent in one turn: calls of its model, with the tools that it calls between them.
+    pub steps: u32,
 }
 
 /// Runs turns. Cheap to clone.
@@ -102,40 +123,47 @@ struct Inner {
     db: Db,
     writer: Writer,
     registry: Registry,
+    tools: Toolbox,
     owner: String,
     times: Times,
     caps: Caps,
-    live: Mutex<HashMap<TurnId, Arc<Live>>>,
+    /// The turns that are not over and are run or read here.
+    lives: Mutex<HashMap<TurnId, Entry>>,
+    bells: Bells,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
-/// A question as it comes in.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// The conversation; made when it does not exist.
-    pub exchange: ExchangeUuid,
-    /// The words, with the client's id.
-    pub prompt: Prompt,
-    /// The agent that is asked.
-    pub agent: AgentType,
-    /// Facts about where the person is.
-    pub context: Map<String, Value>,
+/// A turn that is not over, in this process.
+struct Entry {
+    live: Arc<Live>,
+    /// The way to the task that runs it; none when it is paused or runs elsewhere.
+    task: Option<mpsc::UnboundedSender<Command>>,
+}
+
+/// What a task can be told.
+enum Command {
+    /// Somebody wants something; who waits for the outcome is told.
+    Order(Order, Option<oneshot::Sender<Result<Taken, NotTaken>>>),
+    /// Another process has the turn now.
+    Leave,
 }
 
 impl Engine {
     /// Starts the engine on a store: ends what an earlier process left running, then watches over leases.
-    pub async fn start(db: Db, registry: Registry, times: Times, caps: Caps) -> Result<Self, AppError> {
+    pub async fn start(db: Db, registry: Registry, tools: Toolbox, times: Times, caps: Caps) -> Result<Self, AppError> {
         let (writer, _) = Writer::start(db.clone());
         let inner = Inner {
             figures: Mutex::default(),
             db,
             writer,
             registry,
+            tools,
             owner: uuid::Uuid::new_v4().to_string(),
             times,
             caps,
-            live: Mutex::new(HashMap::new()),
+            lives: Mutex::new(HashMap::new()),
+            bells: Bells::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         };
@@ -144,13 +172,17 @@ impl Engine {
         let lost_before = if engine.inner.db.is_private() { Millis::MAX } else { clock::now() };
         engine.end_lost(lost_before).await?;
         tokio::spawn(reaper::run(Arc::downgrade(&engine.inner)));
+        if let Db::Postgres(pool) = &engine.inner.db {
+            tokio::spawn(bell::listen(Arc::downgrade(&engine.inner), pool.clone()));
+        }
         Ok(engine)
     }
 
     /// What it did since it started, and does.
     pub fn figures(&self) -> Figures {
         let figures = *self.inner.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        Figures { live: self.inner.lives().len() as u64, ..figures }
+        let live = self.inner.lives().values().filter(|entry| entry.task.is_some()).count();
+        Figures { live: live as u64, ..figures }
     }
 
     /// The agents and their model.
@@ -158,161 +190,33 @@ impl Engine {
         &self.inner.registry
     }
 
-    /// Stores the question, then starts to answer it. Sending the same prompt again gives the turn that it made.
-    ///
-    /// # Errors
-    /// [`AppError::Conflict`] while another turn of the conversation is live, [`AppError::NotFound`] for someone else's.
-    pub async fn ask(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
-        let text = question.prompt.text.clone();
-        let (turn, exchange) = self.ask_or_find(user, question).await?;
-        if turn.prompt.text != text {
-            return Err(AppError::Conflict {
-                reason: "There is another message with this id in the conversation. Send it with an id of its own.".into(),
-            });
-        }
-        Ok((turn, exchange))
+    /// The tools of the agents.
+    pub fn tools(&self) -> &Toolbox {
+        &self.inner.tools
     }
 
-    async fn ask_or_find(&self, user: UserId, question: Question) -> Result<(Turn, ExchangeId), AppError> {
-        if let Err(refused) = self.admit(user).await {
-            // What is stored already costs nothing more.
-            let known = self.inner.db.known_turn(user, &question.exchange, &question.prompt.id).await?;
-            let Some(id) = known else { return Err(refused) };
-            return self.run(user, Begun::Known(id), question.context).await;
-        }
-        let new = NewTurn {
-            user,
-            exchange: question.exchange,
-            prompt: question.prompt,
-            agent: question.agent,
-            context: question.context,
-            id: TurnId::from(uuid::Uuid::now_v7()),
-            now: clock::now(),
-            lease: self.lease(),
+    /// Lets a task run the turn. Whoever reads it here goes on reading.
+    fn spawn(&self, user: UserId, turn: Turn, task: Task) {
+        let (sender, commands) = mpsc::unbounded_channel();
+        let live = {
+            let mut lives = self.inner.lives();
+            let known = lives.get(&turn.id).map(|entry| entry.live.clone());
+            let live = match known {
+                Some(live) => {
+                    if live.with_turn(|known| known.seq != turn.seq) {
+                        live.replace(turn);
+                    }
+                    live
+                }
+                None => Live::new(user, turn),
+            };
+            lives.insert(live.id.clone(), Entry { live: live.clone(), task: Some(sender.clone()) });
+            live
         };
-        let engine = self.clone();
-        self.shielded(async move {
-            let mut begun = engine.inner.db.begin(&new).await?;
-            if let Begun::Busy(other) = &begun
-                && engine.end_if_lost(user, other).await?
-            {
-                begun = engine.inner.db.begin(&new).await?;
-            }
-            engine.run(user, begun, new.context).await
-        })
-        .await
-    }
-
-    /// Answers the question of the latest turn again; the earlier attempt stays stored.
-    ///
-    /// # Errors
-    /// [`AppError::Conflict`] while it runs, or when it is not the latest; [`AppError::NotFound`] for someone else's.
-    pub async fn retry(&self, user: UserId, of: &TurnId) -> Result<(Turn, ExchangeId), AppError> {
-        self.beside(user, of, None, true).await
-    }
-
-    /// Answers a question anew in its place, with `text` a changed one; what was there leaves the shown conversation and stays stored.
-    ///
-    /// # Errors
-    /// [`AppError::Conflict`] while a turn runs, or when that one is not shown any more; [`AppError::NotFound`] for someone else's.
-    pub async fn branch(&self, user: UserId, of: &TurnId, text: Option<String>) -> Result<(Turn, ExchangeId), AppError> {
-        self.beside(user, of, text, false).await
-    }
-
-    /// Answers a question without storing it; only its tokens are counted.
-    pub async fn answer_once(
-        &self,
-        user: UserId,
-        asked: AgentType,
-        question: String,
-        context: Map<String, Value>,
-    ) -> Result<Turn, AppError> {
-        self.admit(user).await?;
-        let job = Job { agent: asked.clone(), question: question.clone(), earlier: Arc::from([]), context };
-        let turn = alone::alone(&self.inner.registry, asked, question, job).await;
-        self.inner.db.count_tokens(user, day(clock::now()), turn.usage).await?;
-        Ok(turn)
-    }
-
-    /// Whether a person may begin another turn now. Two at the same moment may both pass; that is close enough for a cap.
-    async fn admit(&self, user: UserId) -> Result<(), AppError> {
-        let (now, Caps { turns_at_once, tokens_a_day }) = (clock::now(), self.inner.caps);
-        let today = day(now);
-        let (live, tokens) = self.inner.db.load_of(user, today).await?;
-        if live >= turns_at_once {
-            return Err(AppError::TooMuch {
-                reason: format!("{live} answers are being written for you already, the most at once. Wait for one of them."),
-                retry_after_s: 5,
-            });
-        }
-        if tokens >= tokens_a_day {
-            let midnight = (today + 1) * 24 * 60 * 60 * 1_000;
-            return Err(AppError::TooMuch {
-                reason: "You have used today's tokens on this server. They are counted anew at midnight, UTC.".into(),
-                retry_after_s: u64::try_from((midnight - now) / 1_000 + 1).unwrap_or(1),
-            });
-        }
-        Ok(())
-    }
-
-    async fn beside(&self, user: UserId, of: &TurnId, text: Option<String>, latest_only: bool) -> Result<(Turn, ExchangeId), AppError> {
-        self.admit(user).await?;
-        let (engine, of) = (self.clone(), of.clone());
-        self.shielded(async move {
-            let context = engine.inner.db.turn(user, &of).await?.ok_or_else(AppError::no_exchange)?.context;
-            engine.end_if_lost(user, &of).await?;
-            let id = TurnId::from(uuid::Uuid::now_v7());
-            let new = Sibling { user, of, text, latest_only, id, now: clock::now(), lease: engine.lease() };
-            let mut begun = engine.inner.db.begin_sibling(&new).await?;
-            if let Begun::Busy(other) = &begun
-                && engine.end_if_lost(user, other).await?
-            {
-                begun = engine.inner.db.begin_sibling(&new).await?;
-            }
-            engine.run(user, begun, context).await
-        })
-        .await
-    }
-
-    /// Runs to its end even when the request that wants it goes away: a stored turn must get a task.
-    async fn shielded<T: Send + 'static>(&self, work: impl Future<Output = Result<T, AppError>> + Send + 'static) -> Result<T, AppError> {
         if self.inner.closing.is_cancelled() {
-            return Err(AppError::Unavailable);
+            let _ = sender.send(Command::Order(Order::Stop(Interruption::Shutdown), None));
         }
-        self.inner.tasks.spawn(work).await.unwrap_or(Err(AppError::Unavailable))
-    }
-
-    async fn run(&self, user: UserId, begun: Begun, context: Map<String, Value>) -> Result<(Turn, ExchangeId), AppError> {
-        match begun {
-            Begun::New(turn, exchange) => {
-                let (earlier, _) = self.inner.db.turns(exchange, Some(turn.row), CONTEXT_TURNS).await.unwrap_or_default();
-                self.spawn(user, (*turn).clone(), earlier.into(), context);
-                Ok((*turn, exchange))
-            }
-            Begun::Known(id) => {
-                let stored = self.stored(user, &id).await?;
-                Ok((self.refresh(user, stored.turn).await?.turn, stored.exchange))
-            }
-            Begun::Busy(_) => Err(AppError::busy()),
-            Begun::NotFound => Err(AppError::no_exchange()),
-            Begun::NotLatest => Err(AppError::Conflict { reason: "Only the latest answer can be retried.".into() }),
-            Begun::NotShown => Err(AppError::Conflict {
-                reason: "That message was replaced in this conversation. Load it again to see it as it is.".into(),
-            }),
-        }
-    }
-
-    fn spawn(&self, user: UserId, turn: Turn, earlier: Arc<[Turn]>, context: Map<String, Value>) {
-        let route = self.inner.registry.route(&turn.asked);
-        let model = self.inner.registry.model_of(&route.agent).to_owned();
-        let job = Job { agent: route.agent.clone(), question: turn.prompt.text.clone(), earlier, context };
-        let begin = Input::Begin { agent: route.agent, unknown: route.unknown, model };
-        let (live, inputs) = Live::new(user, turn, 1);
-        self.inner.lives().insert(live.id.clone(), live.clone());
-        if self.inner.closing.is_cancelled() {
-            live.send(Input::Stop(Interruption::Shutdown));
-        }
-        self.inner.tasks.spawn(drive::drive(self.inner.clone(), live, inputs, begin, job));
+        self.inner.tasks.spawn(drive::drive(self.inner.clone(), live, commands, task));
     }
 
     /// The turn as it is now, from memory while it runs here, with its HTML.
@@ -331,9 +235,19 @@ impl Engine {
         Ok(self.stored(user, id).await?.turn)
     }
 
-    /// The turn as stored, with its events; ended first if whoever ran it is gone.
+    /// The turn as stored, with its events; ended first if whoever ran it is gone, or nobody answered in time.
     async fn stored(&self, user: UserId, id: &TurnId) -> Result<StoredTurn, AppError> {
         self.end_if_lost(user, id).await?;
+        let stored = self.as_stored(user, id).await?;
+        if stored.turn.state == TurnState::Paused && stored.turn.until().is_some_and(|until| until < clock::now()) {
+            // In a box: few reads need the room for it.
+            Box::pin(self.expire(user, id)).await?;
+            return self.as_stored(user, id).await;
+        }
+        Ok(stored)
+    }
+
+    async fn as_stored(&self, user: UserId, id: &TurnId) -> Result<StoredTurn, AppError> {
         let mut stored = self.inner.db.turn(user, id).await?.ok_or_else(|| AppError::not_found("The turn"))?;
         if !stored.turn.is_ended() {
             self.inner.db.replay(&mut stored.turn).await?;
@@ -346,48 +260,14 @@ impl Engine {
         if turn.is_ended() { Ok(turn.into()) } else { self.view(user, &turn.id).await }
     }
 
-    /// Ends the turn by the person's wish and waits until that is stored; a turn that is over stays as it is.
-    pub async fn stop(&self, user: UserId, id: &TurnId) -> Result<(), AppError> {
-        if let Some(live) = self.inner.live(user, id) {
-            live.send(Input::Stop(Interruption::ByUser));
-            live.ended().await;
-            return Ok(());
-        }
-        if !self.stored(user, id).await?.turn.is_ended() {
-            self.inner.db.request_stop(id).await?;
-        }
-        Ok(())
-    }
-
-    /// Stops what runs in a conversation.
-    pub async fn stop_exchange(&self, user: UserId, exchange: ExchangeId) -> Result<(), AppError> {
-        match self.inner.db.live_turn(exchange).await? {
-            Some(id) => self.stop(user, &id).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Stops what runs in a person's deleted conversations.
-    pub async fn stop_deleted(&self, user: UserId) -> Result<(), AppError> {
-        for id in self.inner.db.deleted_live_turns(user).await? {
-            match self.inner.live(user, &id) {
-                Some(live) => {
-                    live.send(Input::Stop(Interruption::ByUser));
-                    live.ended().await;
-                }
-                None => self.inner.db.request_stop(&id).await?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of a turn that runs here and gives it whole.
+    /// Waits for the end of a turn, or until it waits for somebody, and gives it whole.
     pub async fn finished(&self, user: UserId, id: &TurnId) -> Result<Turn, AppError> {
-        if let Some(live) = self.inner.live(user, id) {
-            live.ended().await;
-            return Ok(live.turn());
-        }
-        Ok(self.stored(user, id).await?.turn)
+        let live = match self.attach(user, id).await? {
+            Ok(live) => live,
+            Err(ended) => return Ok(*ended),
+        };
+        live.until(|turn| turn.state != TurnState::Running).await;
+        Ok(live.turn())
     }
 
     /// Refuses new turns, waits a while for running ones, interrupts the rest, and returns when all is stored.
@@ -395,8 +275,8 @@ impl Engine {
         self.inner.closing.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(self.inner.times.drain, self.inner.tasks.wait()).await.is_err() {
-            for live in self.inner.lives().values() {
-                live.send(Input::Stop(Interruption::Shutdown));
+            for task in self.inner.lives().values().filter_map(|entry| entry.task.as_ref()) {
+                let _ = task.send(Command::Order(Order::Stop(Interruption::Shutdown), None));
             }
             if tokio::time::timeout(Duration::from_secs(10), self.inner.tasks.wait()).await.is_err() {
                 tracing::error!("some turns could not be ended; the next start does it");
@@ -410,12 +290,43 @@ impl Engine {
 }
 
 impl Inner {
-    fn lives(&self) -> MutexGuard<'_, HashMap<TurnId, Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lives(&self) -> MutexGuard<'_, HashMap<TurnId, Entry>> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The turn, if it runs here.
     fn live(&self, user: UserId, id: &TurnId) -> Option<Arc<Live>> {
-        self.lives().get(id).filter(|live| live.user == user).cloned()
+        self.lives().get(id).filter(|entry| entry.live.user == user && entry.task.is_some()).map(|entry| entry.live.clone())
+    }
+
+    /// The way to the task that runs the turn here.
+    fn task(&self, id: &TurnId) -> Option<mpsc::UnboundedSender<Command>> {
+        self.lives().get(id).and_then(|entry| entry.task.clone())
+    }
+
+    /// The task of a turn is over: what reads it follows the store from now on, if there is anything left to follow.
+    fn leave(self: &Arc<Self>, live: &Arc<Live>) {
+        let mut lives = self.lives();
+        let Some(entry) = lives.get_mut(&live.id) else { return };
+        entry.task = None;
+        if live.with_turn(Turn::is_ended) || !live.is_watched() {
+            lives.remove(&live.id);
+        } else {
+            tokio::spawn(mirror::keep(Engine { inner: self.clone() }, live.clone()));
+        }
+        drop(lives);
+        self.bells.ring(live.row);
+    }
+
+    fn decide(&self, turn: &Turn, input: Input) -> (Vec<TurnEvent>, Vec<decide::Effect>) {
+        let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX / 2);
+        let rules = Rules {
+            steps: self.caps.steps,
+            approval_ms: millis(self.times.approval),
+            browser_ms: millis(self.times.browser),
+            model_of: &|agent: &AgentType| self.registry.model_of(agent).to_owned(),
+        };
+        decide(turn, clock::now(), &rules, input)
     }
 
     fn lease(&self) -> Lease {

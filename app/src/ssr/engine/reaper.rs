@@ -4,19 +4,16 @@ use std::collections::HashSet;
 use std::sync::Weak;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use super::decide::Input;
-use super::{Engine, Inner, clock};
+use super::{Command, Engine, Inner, clock};
 use crate::model::error::AppError;
 use crate::model::event::{End, Interruption, TurnEvent};
 use crate::model::ids::{Millis, TurnId, TurnRow, UserId};
 use crate::ssr::audit;
-use crate::ssr::db::message::StoredMessage;
-use crate::ssr::db::writer::{EndWrite, Write};
 
 /// How long deleted conversations can be brought back by an operator before they are removed for good.
 const BIN: Duration = Duration::from_hours(24);
+/// How long an order waits for the process that runs its turn, in milliseconds.
+const ORDERS_KEPT: Millis = 60 * 60 * 1000;
 
 /// Works until the engine is gone.
 pub(super) async fn run(inner: Weak<Inner>) {
@@ -38,12 +35,15 @@ impl Engine {
     async fn look_after(&self, orphans: &mut HashSet<TurnId>, swept_at: &mut Millis) -> Result<(), AppError> {
         self.renew(orphans).await?;
         self.end_lost(clock::now()).await?;
+        self.expire_late().await?;
+        self.take_orders().await?;
         let now = clock::now();
         if now - *swept_at > 10 * 60 * 1000 {
             *swept_at = now;
             self.inner.db.delete_expired_sessions(now).await?;
             self.inner.db.purge_deleted(now - i64::try_from(BIN.as_millis()).unwrap_or(0)).await?;
             self.inner.db.delete_old_audit(now - audit::KEPT).await?;
+            self.inner.db.forget_orders(now - ORDERS_KEPT).await?;
         }
         Ok(())
     }
@@ -51,29 +51,55 @@ impl Engine {
     /// Renews the leases of this process. A turn of ours that the store no longer gives us was taken over: its task ends. One that
     /// the store gives us twice in a row and that has no task here lost it: it is ended.
     async fn renew(&self, orphans: &mut HashSet<TurnId>) -> Result<(), AppError> {
-        let owned = self.inner.db.renew_leases(&self.lease()).await?;
-        let mut unknown = HashSet::new();
-        for (id, stop) in owned {
-            let live = self.inner.lives().get(&id).cloned();
-            match live {
-                Some(live) if stop => live.send(Input::Stop(Interruption::ByUser)),
-                Some(_) => {}
-                None => drop(unknown.insert(id)),
+        let running: Vec<TurnId> = self.inner.lives().iter().filter(|(_, entry)| entry.task.is_some()).map(|(id, _)| id.clone()).collect();
+        let owned: HashSet<TurnId> = self.inner.db.renew_leases(&self.lease()).await?.into_iter().collect();
+        // One that began after the list was made is not in it, and one that pauses just now is not owned: only what is missing and still
+        // there the next time was taken over.
+        for id in running.iter().filter(|id| !owned.contains(*id)) {
+            if orphans.contains(id)
+                && let Some(task) = self.inner.task(id)
+            {
+                let _ = task.send(Command::Leave);
             }
         }
-        if unknown.iter().any(|id| orphans.contains(id)) {
+        let missing = running.into_iter().filter(|id| !owned.contains(id));
+        let mut unknown: HashSet<TurnId> = missing.collect();
+        let without_task: Vec<&TurnId> = owned.iter().filter(|id| self.inner.task(id).is_none()).collect();
+        if without_task.iter().any(|id| orphans.contains(*id)) {
             let lost = self.inner.db.lost_turns(Millis::MAX).await?;
             tracing::error!(count = lost.len(), "turns without a task");
             for (row, epoch) in lost {
                 self.end_orphan(row, epoch, orphans).await?;
             }
         }
+        unknown.extend(without_task.into_iter().cloned());
         *orphans = unknown;
         Ok(())
     }
 
+    /// Gives up what nobody answered in time.
+    async fn expire_late(&self) -> Result<(), AppError> {
+        for (id, user) in self.inner.db.late_turns(clock::now()).await? {
+            self.expire(user, &id).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the orders whose notice was missed.
+    async fn take_orders(&self) -> Result<(), AppError> {
+        if !self.inner.db.is_private() {
+            for id in self.inner.db.ordered(&self.inner.owner).await? {
+                let row = self.inner.lives().get(&id).map(|entry| entry.live.row);
+                if let Some(row) = row {
+                    self.look_for_orders(row).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn end_orphan(&self, row: TurnRow, epoch: i64, orphans: &HashSet<TurnId>) -> Result<(), AppError> {
-        let running_here = self.inner.lives().values().any(|live| live.with_turn(|turn| turn.row) == row);
+        let running_here = self.inner.lives().values().any(|entry| entry.task.is_some() && entry.live.row == row);
         if running_here || orphans.is_empty() {
             return Ok(());
         }
@@ -103,25 +129,15 @@ impl Engine {
 
     /// Takes the turn over, so that a stalled writer is refused, and stores it as interrupted with every word that was stored.
     async fn end_as_lost(&self, row: TurnRow, epoch: i64) -> Result<(), AppError> {
-        let Some((mut turn, context, epoch)) = self.inner.db.take_over(row, epoch, &self.lease()).await? else { return Ok(()) };
-        let at = clock::now();
+        let Some((mut turn, carried, epoch)) = self.inner.db.take_over(row, epoch, &self.lease()).await? else { return Ok(()) };
         let how = End::Interrupted(Interruption::Lost);
-        if turn.apply(turn.seq + 1, &TurnEvent::Ended { at, how, finish: None }).is_err() {
+        if turn.apply(turn.seq + 1, &TurnEvent::Ended { at: clock::now(), how, finish: None }).is_err() {
             return Ok(());
         }
         tracing::warn!(turn = %turn.id, "a turn was interrupted: its process is gone");
-        let (done, stored) = oneshot::channel();
-        let end = EndWrite {
-            state: turn.state_name(),
-            message: StoredMessage::of(&turn, context).to_json(),
-            agent: turn.agent().clone(),
-            at: turn.started_at,
-            usage: turn.usage,
-            done,
-        };
-        self.inner.writer.write(Write { row, epoch, events: Vec::new(), end: Some(end) }).await;
         // Whatever became of it, the next look finds it again if it is still live.
-        let _ = stored.await;
+        self.store_end(&turn, epoch, carried).await;
+        self.inner.bells.ring(row);
         Ok(())
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! `remote` is the only place that names the provider client; `static_rules` answers from a YAML file. A stream yields chunks and
 //! ends with exactly one [`Chunk::Finish`] or one [`Fault`]; a stream that just stops is a broken one ([`Failure::Cut`]).
-//! Dropping a stream cancels the provider's call. A model never retries: the engine does, and only before the first stored text.
+//! Dropping a stream cancels the provider's call. A model never retries: the engine does.
 
 pub mod remote;
 pub mod settings;
 pub mod static_rules;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -51,15 +52,55 @@ pub struct Request {
     pub temperature: Option<f64>,
     /// Longest answer, when not as its provider has it.
     pub max_tokens: Option<u64>,
+    /// The tools that it may call.
+    pub tools: Arc<[Offer]>,
+}
+
+/// A tool that a model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// Its name.
+    pub name: String,
+    /// What it does and when to call it, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub schema: Value,
 }
 
 /// One message of the conversation as a model sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The person's words.
     User(String),
     /// An earlier answer.
     Assistant(String),
+    /// A step of the answer that is being given.
+    Step(Step),
+}
+
+/// A step of an answer: what the model said, which tools it called, and what each gave. A call without a result cannot be written:
+/// every provider refuses that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What it said beside the calls, maybe nothing.
+    pub text: String,
+    /// The calls, in order, one at least.
+    pub calls: Vec<Called>,
+    /// The step as the provider gave it, see [`Chunk::Memo`].
+    pub memo: Option<Value>,
+}
+
+/// A call with what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called {
+    /// Our id of the call.
+    pub call: String,
+    /// Name of the tool.
+    pub name: String,
+    /// The arguments.
+    pub input: Value,
+    /// The result, or why there is none.
+    pub result: Result<Value, String>,
 }
 
 /// One piece of an answer.
@@ -75,6 +116,32 @@ pub enum Chunk {
     Tokens(Usage),
     /// Another call of a model begins, of the model with that name.
     Step(String),
+    /// It begins to call a tool. The id is new in the whole world.
+    Calling {
+        /// Id of the call.
+        call: String,
+        /// Name of the tool.
+        name: String,
+    },
+    /// More of the arguments of a call, JSON text.
+    Arguments {
+        /// Id of the call.
+        call: String,
+        /// What comes after what came before.
+        text: String,
+    },
+    /// The call is whole.
+    Called {
+        /// Id of the call.
+        call: String,
+        /// Name of the tool.
+        name: String,
+        /// The arguments; their text, when they are no JSON.
+        input: Result<Value, String>,
+    },
+    /// The step as the provider gave it, with what only the provider can read (signatures of its thoughts); to be given back to the same
+    /// model with the results of its calls.
+    Memo(Value),
     /// The end.
     Finish(Finish),
 }

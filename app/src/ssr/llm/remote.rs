@@ -8,22 +8,28 @@ mod fault;
 mod tests;
 mod transport;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
 use rig_core::DynModel;
-use rig_core::completion::{CompletionRequest, Message as RigMessage};
+use rig_core::completion::message::{
+    AssistantContent, AssistantMessage, CallId, ToolCall, ToolFunction, ToolName, ToolResult, ToolResultContent,
+};
+use rig_core::completion::{CompletionRequest, Message as RigMessage, ToolDefinition};
 use rig_core::operation::Completion;
 use rig_core::providers::anthropic::wire::AnthropicConfig;
 use rig_core::providers::gemini::GeminiConfig;
 use rig_core::providers::ollama::OllamaConfig;
 use rig_core::providers::openai::OpenAIConfig;
 use rig_core::providers::openai::wire::Auth;
+use serde_json::Value;
 
 use self::transport::Transport;
 pub(super) use self::transport::plain_client;
 use super::settings::Secret;
-use super::{ChunkStream, Message, Model, Request};
+use super::{Called, ChunkStream, Message, Model, Offer, Request, Step};
 
 /// Who serves a model, and by which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +113,8 @@ pub struct RemoteModel {
     max_tokens: Option<u64>,
     limits: Limits,
     model: DynModel<Completion>,
+    /// It answers without tools only: seen when it refused a request for them.
+    without_tools: Arc<AtomicBool>,
 }
 
 impl RemoteModel {
@@ -150,19 +158,24 @@ impl RemoteModel {
                 config.connect(http).native_completion(&name).erase()
             }
         };
-        Ok(Self { name, provider, max_tokens, limits, model })
+        Ok(Self { name, provider, max_tokens, limits, model, without_tools: Arc::default() })
     }
 
     fn translate(&self, request: Request) -> CompletionRequest {
-        let mut messages = spoken(request.messages).into_iter().map(|message| match message {
-            Message::User(text) => RigMessage::user(text),
-            Message::Assistant(text) => RigMessage::assistant(text),
-        });
-        let last = messages.next_back().unwrap_or_else(|| RigMessage::user(""));
+        let mut messages: Vec<RigMessage> = spoken(request.messages)
+            .into_iter()
+            .flat_map(|message| match message {
+                Message::User(text) => vec![RigMessage::user(text)],
+                Message::Assistant(text) => vec![RigMessage::assistant(text)],
+                Message::Step(step) => taken(step),
+            })
+            .collect();
+        let last = messages.pop().unwrap_or_else(|| RigMessage::user(""));
         let mut translated = CompletionRequest::new(last)
             .messages(messages)
             .max_tokens(request.max_tokens.or(self.max_tokens))
-            .temperature(request.temperature);
+            .temperature(request.temperature)
+            .tools(request.tools.iter().filter_map(definition).collect());
         if !request.system.is_empty() {
             translated = translated.preamble(request.system);
         }
@@ -180,7 +193,57 @@ impl Model for RemoteModel {
     }
 
     fn stream(&self, request: Request) -> ChunkStream {
-        call::stream(self.provider, self.model.clone(), self.translate(request), self.limits).boxed()
+        if request.tools.is_empty() || self.without_tools.load(Ordering::Relaxed) {
+            let request = self.translate(Request { tools: Arc::from([]), ..request });
+            return call::stream(self.provider, self.model.clone(), request, None, self.limits).boxed();
+        }
+        // Many local servers know no tools and refuse a request that names some: better an answer without them than none.
+        let plain = self.translate(Request { tools: Arc::from([]), ..request.clone() });
+        let otherwise = Some((plain, self.without_tools.clone()));
+        call::stream(self.provider, self.model.clone(), self.translate(request), otherwise, self.limits).boxed()
+    }
+}
+
+fn definition(offer: &Offer) -> Option<ToolDefinition> {
+    Some(ToolDefinition::new(ToolName::new(&offer.name).ok()?, &offer.description, offer.schema.clone()))
+}
+
+/// A step for a provider: what the model said and called, then the results. As the provider gave it, if that is known.
+fn taken(step: Step) -> Vec<RigMessage> {
+    let Step { text, calls, memo } = step;
+    let remembered = memo.and_then(|memo| serde_json::from_value::<RigMessage>(memo).ok());
+    if let Some(message @ RigMessage::Assistant(_)) = remembered {
+        let made = calls_of(&message);
+        if made.len() == calls.len() {
+            let results = made.iter().zip(calls).map(|(made, call)| result(made, call.result)).collect();
+            return vec![message, RigMessage::tool_results(results)];
+        }
+    }
+    let spoken = (!text.trim().is_empty()).then(|| AssistantContent::text(text));
+    let made: Vec<ToolCall> = calls.iter().filter_map(as_made).collect();
+    let content = spoken.into_iter().chain(made.iter().cloned().map(AssistantContent::ToolCall)).collect();
+    let results = made.iter().zip(calls).map(|(made, call)| result(made, call.result)).collect();
+    vec![RigMessage::Assistant(AssistantMessage::new(content)), RigMessage::tool_results(results)]
+}
+
+fn calls_of(message: &RigMessage) -> Vec<ToolCall> {
+    let RigMessage::Assistant(said) = message else { return Vec::new() };
+    let call = |content: &AssistantContent| match content {
+        AssistantContent::ToolCall(call) => Some(call.clone()),
+        _ => None,
+    };
+    said.content.iter().filter_map(call).collect()
+}
+
+fn as_made(call: &Called) -> Option<ToolCall> {
+    Some(ToolCall::new(CallId::from_wire(&call.call), ToolFunction::new(ToolName::new(&call.name).ok()?, call.input.clone())))
+}
+
+fn result(made: &ToolCall, outcome: Result<Value, String>) -> ToolResult {
+    match outcome {
+        Ok(Value::String(text)) => made.result(vec![ToolResultContent::text(text)]),
+        Ok(value) => made.result(vec![ToolResultContent::text(value.to_string())]),
+        Err(why) => made.error_result(vec![ToolResultContent::text(why)]),
     }
 }
 

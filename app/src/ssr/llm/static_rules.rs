@@ -11,6 +11,10 @@
 //! fallback: {content: "…"}     # when no rule holds
 //! ```
 //!
+//! A response may call tools: `tool_calls: [{name: search_tools, input: {query: "trim"}}]`, with `arguments: "{bad"` instead of `input`
+//! for a text that is no JSON. What follows their results is in the rule's `then`, a list of `{response, stream}`; the last of them, or
+//! the rule's own response when there is none, answers all later steps. `{{results}}` in a content stands for what the last calls gave.
+//!
 //! `fail` is one of `cut`, `error`, `hang` and `length`, which happen after `after_chars` characters (or the whole content), and
 //! `http_429`, `http_500` and `empty`, which happen instead of any text.
 
@@ -44,7 +48,8 @@ struct Rule {
     agent: Option<AgentType>,
     query: Option<Regex>,
     context: Vec<(String, Regex)>,
-    answer: Answer,
+    /// What is answered at each step, one at least.
+    answers: Vec<Answer>,
 }
 
 impl StaticModel {
@@ -60,7 +65,9 @@ impl StaticModel {
     }
 
     fn answer(&self, request: &Request) -> &Answer {
-        self.rules.iter().find(|rule| rule.holds(request)).map_or(&self.fallback, |rule| &rule.answer)
+        let step = request.messages.iter().filter(|message| matches!(message, Message::Step(_))).count();
+        let rule = self.rules.iter().find(|rule| rule.holds(request));
+        rule.and_then(|rule| rule.answers.get(step).or(rule.answers.last())).unwrap_or(&self.fallback)
     }
 }
 
@@ -106,7 +113,7 @@ fn question(request: &Request) -> &str {
         .rev()
         .find_map(|message| match message {
             Message::User(text) => Some(text.as_str()),
-            Message::Assistant(_) => None,
+            Message::Assistant(_) | Message::Step(_) => None,
         })
         .unwrap_or_default()
 }

@@ -13,5 +13,6 @@ pub mod listen;
 pub mod online;
 pub mod scroll;
 pub mod storage;
+pub mod tab_tools;
 pub mod tabs;
 pub mod turn_stream;

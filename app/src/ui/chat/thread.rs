@@ -14,7 +14,8 @@ use super::turn::TurnArticle;
 use crate::api::chat::{ChatSetup, read_conversation};
 use crate::model::exchange::{Conversation, TurnView};
 use crate::model::ids::TurnId;
-use crate::ui::browser::{scroll, storage, tabs};
+use crate::model::turn::TurnState;
+use crate::ui::browser::{scroll, storage, tab_tools, tabs};
 use crate::ui::widgets::{Icon, Notes};
 
 /// What the parts of a conversation share.
@@ -56,7 +57,7 @@ impl Thread {
 
     /// The turn that is being answered, if any. Tracks the turns and their states.
     pub fn live(self) -> Option<LiveTurn> {
-        self.turns.with(|turns| turns.last().filter(|last| last.turn.with(|turn| !turn.is_ended())).cloned())
+        self.turns.with(|turns| turns.last().filter(|last| last.turn.with(|turn| turn.state == TurnState::Running)).cloned())
     }
 
     /// Takes over what happened in another tab or while this one was hidden.
@@ -154,6 +155,7 @@ pub fn ConversationView(
         thread.sync();
         list.refresh();
     });
+    tab_tools::install(notes);
     storage::settle_history_panel(panel);
     let empty = Memo::new(move |_| thread.turns.with(Vec::is_empty));
     let (outer, inner) = (NodeRef::<html::Div>::new(), NodeRef::<html::Div>::new());

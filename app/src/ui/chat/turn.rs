@@ -13,7 +13,7 @@ use crate::model::agent::{AgentType, Suggestion};
 use crate::model::event::{End, Finish, Interruption};
 use crate::model::part::Part;
 use crate::model::turn::{Feedback, Turn, TurnState};
-use crate::ui::browser::{clipboard, field, tabs, turn_stream};
+use crate::ui::browser::{clipboard, field, tab_tools, tabs, turn_stream};
 use crate::ui::widgets::{Icon, Time};
 
 /// What a part is, as far as its view is concerned.
@@ -21,16 +21,29 @@ use crate::ui::widgets::{Icon, Time};
 enum Kind {
     Text,
     Reasoning,
-    Other,
+    /// Drawn by the server as a whole.
+    Drawn,
 }
 
 fn kinds(turn: &Turn) -> Vec<(usize, Kind)> {
-    let kind = |part: &Part| match part {
-        Part::Text { .. } => Kind::Text,
-        Part::Reasoning { .. } => Kind::Reasoning,
-        Part::StepStart | Part::Tool(_) => Kind::Other,
+    let kind = |(index, part): (usize, &Part)| match part {
+        Part::Text { .. } => Some((index, Kind::Text)),
+        Part::Reasoning { .. } => Some((index, Kind::Reasoning)),
+        Part::Tool(_) | Part::Notice(_) => Some((index, Kind::Drawn)),
+        Part::StepStart | Part::Unknown(_) => None,
     };
-    turn.parts.iter().map(kind).enumerate().collect()
+    let sources = (turn.is_ended() && !turn.sources().is_empty()).then_some((turn.parts.len(), Kind::Drawn));
+    turn.parts.iter().enumerate().filter_map(kind).chain(sources).collect()
+}
+
+/// Whether a model works and nothing shows it yet.
+fn is_silent(turn: &Turn) -> bool {
+    turn.state == TurnState::Running
+        && match turn.parts.last() {
+            Some(Part::Text { text }) => text.trim().is_empty(),
+            Some(Part::Tool(call)) => !call.state.is_open(),
+            _ => true,
+        }
 }
 
 /// Where no script follows the answer, the page itself comes again until it is there.
@@ -50,8 +63,9 @@ pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView
         thread.list.refresh();
         tabs::tell();
     });
+    tab_tools::attend(&live, thread.notes);
     let prompt = turn.with_untracked(|turn| turn.prompt.text.clone());
-    let ended = turn.with_untracked(Turn::is_ended);
+    let running = turn.with_untracked(|turn| turn.state == TurnState::Running);
     let asked_at = turn.with_untracked(|turn| turn.started_at);
     let long = prompt.chars().count() > 1_200 || prompt.lines().count() > 16;
     let state = {
@@ -74,7 +88,7 @@ pub fn TurnArticle(live: LiveTurn, number: i64, thread: Thread) -> impl IntoView
                 <Time at=asked_at />
             </div>
             <Answer live thread />
-            {(!ended).then(|| view! { <noscript inner_html=RELOAD></noscript> })}
+            {running.then(|| view! { <noscript inner_html=RELOAD></noscript> })}
         </article>
     }
 }
@@ -88,7 +102,7 @@ fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
             Memo::new(move |_| a.with(|turn| turn.agent().clone())),
             Memo::new(move |_| b.with(|turn| turn.model.clone())),
             Memo::new(move |_| c.with(kinds)),
-            Memo::new(move |_| d.with(|turn| !turn.is_ended() && !turn.has_text())),
+            Memo::new(move |_| d.with(is_silent)),
             Memo::new(move |_| e.with(|turn| !turn.is_ended() && matches!(turn.parts.last(), Some(Part::Reasoning { .. })))),
         )
     };
@@ -107,7 +121,7 @@ fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
                 {match kind {
                     Kind::Text => EitherOf3::A(view! { <TextPart live=of_part.clone() index /> }),
                     Kind::Reasoning => EitherOf3::B(view! { <ReasoningPart turn=of_part.turn.clone() index busy=busy.into() /> }),
-                    Kind::Other => EitherOf3::C(()),
+                    Kind::Drawn => EitherOf3::C(view! { <DrawnPart live=of_part.clone() index /> }),
                 }}
             </For>
             <div class="waiting skeleton" aria-hidden="true" hidden=move || !waiting.get()>
@@ -133,6 +147,13 @@ fn TextPart(live: LiveTurn, index: usize) -> impl IntoView {
             </For>
         </div>
     }
+}
+
+/// A part that the server draws as a whole: a call of a tool, a notice, the sources.
+#[component]
+fn DrawnPart(live: LiveTurn, index: usize) -> impl IntoView {
+    let blocks = live.blocks(index);
+    view! { <div class="drawn" inner_html=move || blocks.with(|blocks| blocks.first().map(|block| block.get())).unwrap_or_default()></div> }
 }
 
 #[component]
@@ -173,6 +194,12 @@ fn notice(turn: &Turn) -> Option<(&'static str, &'static str, &'static str, Stri
         End::Interrupted(Interruption::ByUser) => Some(("stopped", "stop", "Stopped by you.", kept.into(), true)),
         End::Interrupted(Interruption::Shutdown) => {
             Some(("interrupted", "warning", "The server was restarted.", format!("{kept} Retry to get a whole answer."), true))
+        }
+        End::Interrupted(Interruption::Expired) => {
+            Some(("interrupted", "info", "Nobody answered in time.", format!("{kept} Retry to be asked again."), true))
+        }
+        End::Interrupted(Interruption::Superseded) => {
+            Some(("stopped", "info", "You went on without an answer.", "The tool did not run.".into(), false))
         }
         End::Interrupted(Interruption::Lost) => {
             Some(("interrupted", "warning", "The answer was interrupted.", format!("{kept} Retry to get a whole answer."), true))

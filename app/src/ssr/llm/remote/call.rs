@@ -1,12 +1,18 @@
 //! One call: the library's stream as ours, within the time limits.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::StreamExt;
 use futures::stream::{self, Stream};
 use rig_core::DynModel;
+use rig_core::completion::message::{AssistantContent, ToolFunction};
 use rig_core::completion::{CompletionRequest, CompletionResponse, FinishReason};
 use rig_core::error::ProviderError;
 use rig_core::operation::Completion;
-use rig_core::streaming::{CompletionStream, Item, StreamEvent};
+use rig_core::streaming::{CompletionStream, Item, Part, PartKind, StreamEvent};
+use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
@@ -19,6 +25,12 @@ struct Call {
     provider: Provider,
     limits: Limits,
     state: State,
+    /// The request without tools, and what notes that the model takes no other.
+    otherwise: Option<(DynModel<Completion>, Box<CompletionRequest>, Arc<AtomicBool>)>,
+    /// To be noted when that one is answered.
+    refused: Option<Arc<AtomicBool>>,
+    /// Our ids of the calls, by their parts.
+    calls: HashMap<Part, String>,
 }
 
 enum State {
@@ -34,9 +46,12 @@ pub(super) fn stream(
     provider: Provider,
     model: DynModel<Completion>,
     request: CompletionRequest,
+    otherwise: Option<(CompletionRequest, Arc<AtomicBool>)>,
     limits: Limits,
 ) -> impl Stream<Item = Result<Chunk, Fault>> + Send + 'static {
-    let call = Call { provider, limits, state: State::New(model, Box::new(request)) };
+    let otherwise = otherwise.map(|(request, noted)| (model.clone(), Box::new(request), noted));
+    let state = State::New(model, Box::new(request));
+    let call = Call { provider, limits, state, otherwise, refused: None, calls: HashMap::new() };
     stream::unfold(call, |mut call| async move {
         // The library logs requests and what providers say about errors: neither may reach our log.
         let item = call.next().with_subscriber(NoSubscriber::default()).await?;
@@ -79,10 +94,23 @@ impl Call {
         let deadline = first.unwrap_or_else(|| Instant::now() + self.limits.idle);
         match timeout_at(deadline, reply.next()).await {
             Err(_) => Some(Err(Failure::TimedOut.into())),
-            Ok(Some(Err(error))) => Some(Err(fault::of(&error, first.is_none()))),
+            Ok(Some(Err(error))) => {
+                let fault = fault::of(&error, first.is_none());
+                let may_be_tools = first.is_some() && fault.failure == Failure::Rejected;
+                if let Some((model, request, noted)) = self.otherwise.take().filter(|_| may_be_tools) {
+                    self.refused = Some(noted);
+                    self.state = State::New(model, request);
+                    return None;
+                }
+                Some(Err(fault))
+            }
             Ok(Some(Ok(item))) => {
-                let chunk = chunk(item);
+                let chunk = self.chunk(item);
                 let first = if chunk.is_some() { None } else { first };
+                if let Some(noted) = self.refused.take_if(|_| first.is_none()) {
+                    tracing::warn!(provider = self.provider.name(), "the model refuses tools; it is asked without them from now on");
+                    noted.store(true, Ordering::Relaxed);
+                }
                 self.state = State::Reading(reply, first);
                 chunk.map(Ok)
             }
@@ -100,11 +128,29 @@ impl Call {
     }
 }
 
-fn chunk(item: Item<StreamEvent>) -> Option<Chunk> {
-    match item {
-        Item::Event(StreamEvent::Text { text, .. }) if !text.is_empty() => Some(Chunk::Text(text)),
-        Item::Event(StreamEvent::Reasoning { text, .. }) if !text.is_empty() => Some(Chunk::Reasoning(text)),
-        _ => None,
+impl Call {
+    fn chunk(&mut self, item: Item<StreamEvent>) -> Option<Chunk> {
+        let Item::Event(event) = item else { return None };
+        match event {
+            StreamEvent::Text { text, .. } if !text.is_empty() => Some(Chunk::Text(text)),
+            StreamEvent::Reasoning { text, .. } if !text.is_empty() => Some(Chunk::Reasoning(text)),
+            StreamEvent::Start { part, kind: PartKind::ToolCall, name } => {
+                Some(Chunk::Calling { call: self.call_of(part), name: name.map(|name| name.to_string()).unwrap_or_default() })
+            }
+            StreamEvent::Arguments { part, json } if !json.is_empty() => Some(Chunk::Arguments { call: self.call_of(part), text: json }),
+            StreamEvent::End { part, content: AssistantContent::ToolCall(made) } => {
+                let ToolFunction { name, arguments, invalid_arguments } = made.function;
+                // What was made of broken arguments is never run.
+                let input = invalid_arguments.map_or(Ok(Value::Object(arguments)), Err);
+                Some(Chunk::Called { call: self.call_of(part), name: name.to_string(), input })
+            }
+            _ => None,
+        }
+    }
+
+    /// Providers repeat their ids from answer to answer, and some have none.
+    fn call_of(&mut self, part: Part) -> String {
+        self.calls.entry(part).or_insert_with(|| uuid::Uuid::now_v7().to_string()).clone()
     }
 }
 
@@ -120,10 +166,15 @@ fn ending(response: &CompletionResponse) -> Result<Vec<Chunk>, Fault> {
     if response.error.is_some() && finish != Finish::ContentFilter {
         return Err(fault::of(&ProviderError::Provider(String::new()), true));
     }
-    let mut rest = Vec::with_capacity(2);
+    let mut rest = Vec::with_capacity(3);
     let (input, output) = (response.usage.input_tokens, response.usage.output_tokens);
     if input.is_some() || output.is_some() {
         rest.push(Chunk::Tokens(Usage { input: input.unwrap_or(0), output: output.unwrap_or(0) }));
+    }
+    if finish == Finish::ToolCalls
+        && let Some(memo) = response.message().and_then(|message| serde_json::to_value(message).ok())
+    {
+        rest.push(Chunk::Memo(memo));
     }
     rest.push(Chunk::Finish(finish));
     Ok(rest)

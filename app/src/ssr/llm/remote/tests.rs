@@ -2,6 +2,8 @@ mod log;
 mod providers;
 mod wire;
 
+use std::sync::Arc;
+
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -34,6 +36,7 @@ fn ask(question: &str) -> Request {
         context: serde_json::Map::new(),
         temperature: None,
         max_tokens: None,
+        tools: Arc::from([]),
     }
 }
 

@@ -13,8 +13,24 @@ use crate::model::agent::{AgentType, Confidence, Reply, Suggestion};
 /// What a rule answers, ready to be played.
 pub(super) struct Answer {
     pub(super) content: String,
+    pub(super) calls: Vec<Call>,
     pub(super) reply: Reply,
     pub(super) pace: Pace,
+}
+
+/// A tool that is called.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    pub(super) name: String,
+    #[serde(default = "nothing")]
+    pub(super) input: serde_json::Value,
+    /// The text of the arguments, when they are no JSON.
+    pub(super) arguments: Option<String>,
+}
+
+fn nothing() -> serde_json::Value {
+    serde_json::Value::Object(Map::new())
 }
 
 /// How an answer comes. By default whole and at once.
@@ -84,6 +100,14 @@ struct Written {
     conditions: Option<Conditions>,
     response: Response,
     stream: Option<Stream>,
+    then: Option<Vec<Then>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Then {
+    response: Response,
+    stream: Option<Stream>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,6 +122,7 @@ struct Conditions {
 #[serde(deny_unknown_fields)]
 struct Response {
     content: Option<String>,
+    tool_calls: Option<Vec<Call>>,
     agent_type: Option<String>,
     confidence: Option<Confidence>,
     suggestions: Option<Vec<Suggestion>>,
@@ -141,6 +166,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<Rule>, Answer), String> {
             .map_err(|error| format!("fallback: {error}"))?,
         None => Answer {
             content: "No rule of the static model fits this question.".to_owned(),
+            calls: Vec::new(),
             reply: reply(Response::default(), Confidence::Low)?,
             pace: Pace::default(),
         },
@@ -151,24 +177,28 @@ pub(super) fn read(text: &str) -> Result<(Vec<Rule>, Answer), String> {
 fn rule(written: Written, confidence: Confidence) -> Result<Rule, String> {
     let conditions = written.conditions.unwrap_or_default();
     let context = conditions.context.unwrap_or_default().into_iter();
+    let later = written.then.unwrap_or_default().into_iter().map(|then| answer(then.response, then.stream, confidence));
+    let first = answer(written.response, written.stream, confidence);
     Ok(Rule {
         agent: conditions.agent_type.map(|name| agent("match.agent_type", &name)).transpose()?,
         query: conditions.query.map(|pattern| regex("match.query", &pattern)).transpose()?,
         context: context
             .map(|(name, pattern)| regex(&format!("match.context.{name}"), &pattern).map(|pattern| (name, pattern)))
             .collect::<Result<_, _>>()?,
-        answer: answer(written.response, written.stream, confidence)?,
+        answers: std::iter::once(first).chain(later).collect::<Result<_, _>>()?,
     })
 }
 
 fn answer(mut response: Response, stream: Option<Stream>, confidence: Confidence) -> Result<Answer, String> {
     let pace = stream.map(pace).transpose()?.unwrap_or_default();
+    let calls = response.tool_calls.take().unwrap_or_default();
     let content = match response.content.take() {
         Some(content) => content,
+        None if !calls.is_empty() => String::new(),
         None if pace.fail.is_some_and(Fail::at_once) => String::new(),
         None => return Err("response.content is missing".to_owned()),
     };
-    Ok(Answer { content, reply: reply(response, confidence)?, pace })
+    Ok(Answer { content, calls, reply: reply(response, confidence)?, pace })
 }
 
 fn reply(response: Response, confidence: Confidence) -> Result<Reply, String> {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::format::{Answer, Fail};
+use super::format::{Answer, Call, Fail};
 use crate::model::event::{Failure, Finish, Usage};
-use crate::ssr::llm::{Chunk, Fault, Message, Request};
+use crate::ssr::llm::{Called, Chunk, Fault, Message, Request};
 
 /// Something that happens after a while.
 pub(super) struct Step {
@@ -35,21 +35,24 @@ impl Step {
 /// Everything that happens when `answer` is given to `request`.
 pub(super) fn steps(answer: &Answer, request: &Request) -> Vec<Step> {
     let pace = &answer.pace;
+    let whole = if answer.content.contains(RESULTS) { &answer.content.replace(RESULTS, &results(request)) } else { &answer.content };
     let content = match (pace.fail, pace.after_chars) {
         (Some(fail), _) if fail.at_once() => "",
-        (Some(_), Some(chars)) => first_chars(&answer.content, chars),
-        _ => &answer.content,
+        (Some(_), Some(chars)) => first_chars(whole, chars),
+        _ => whole,
     };
     // A refused request does not think either.
     let thinking = if matches!(pace.fail, Some(Fail::TooMany | Fail::Broken)) { "" } else { &pace.thinking };
 
     let thoughts = pieces(thinking, pace.chunk_chars).map(Chunk::Reasoning);
     let texts = pieces(content, pace.chunk_chars).map(Chunk::Text);
-    let mut deeds: Vec<Deed> = thoughts.chain(texts).map(Deed::Give).collect();
+    let calls = answer.calls.iter().flat_map(|call| called(call, pace.chunk_chars));
+    let mut deeds: Vec<Deed> = thoughts.chain(texts).chain(calls).map(Deed::Give).collect();
     let spoken = deeds.len();
     let usage = Usage { input: asked_tokens(request), output: tokens(thinking) + tokens(content) };
     let ending = |finish| [Chunk::Reply(answer.reply.clone()), Chunk::Tokens(usage), Chunk::Finish(finish)];
     match pace.fail {
+        None if !answer.calls.is_empty() => deeds.extend(ending(Finish::ToolCalls).map(Deed::Give)),
         None => deeds.extend(ending(Finish::Stop).map(Deed::Give)),
         Some(Fail::Length) => deeds.extend(ending(Finish::Length).map(Deed::Give)),
         Some(Fail::Empty) => deeds.extend([Chunk::Tokens(usage), Chunk::Finish(Finish::Stop)].map(Deed::Give)),
@@ -64,6 +67,26 @@ pub(super) fn steps(answer: &Answer, request: &Request) -> Vec<Step> {
         _ => Duration::ZERO,
     };
     deeds.into_iter().enumerate().map(|(place, deed)| Step { wait: wait(place), deed }).collect()
+}
+
+/// Stands for what the last calls gave.
+const RESULTS: &str = "{{results}}";
+
+fn results(request: &Request) -> String {
+    let Some(Message::Step(step)) = request.messages.last() else { return String::new() };
+    let result = |call: &Called| call.result.as_ref().map_or_else(Clone::clone, ToString::to_string);
+    step.calls.iter().map(result).collect::<Vec<_>>().join(" | ")
+}
+
+/// A call, its arguments in pieces like a text.
+fn called(call: &Call, chunk_chars: Option<usize>) -> Vec<Chunk> {
+    let id = uuid::Uuid::now_v7().to_string();
+    let arguments = call.arguments.clone().unwrap_or_else(|| call.input.to_string());
+    let mut chunks = vec![Chunk::Calling { call: id.clone(), name: call.name.clone() }];
+    chunks.extend(pieces(&arguments, chunk_chars).map(|text| Chunk::Arguments { call: id.clone(), text }));
+    let input = if call.arguments.is_some() { Err(arguments) } else { Ok(call.input.clone()) };
+    chunks.push(Chunk::Called { call: id, name: call.name.clone(), input });
+    chunks
 }
 
 fn first_chars(text: &str, chars: usize) -> &str {
@@ -88,6 +111,7 @@ fn tokens(text: &str) -> u64 {
 fn asked_tokens(request: &Request) -> u64 {
     let messages = request.messages.iter().map(|message| match message {
         Message::User(text) | Message::Assistant(text) => tokens(text),
+        Message::Step(step) => tokens(&step.text),
     });
     tokens(&request.system) + messages.sum::<u64>()
 }

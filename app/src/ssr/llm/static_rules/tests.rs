@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -17,6 +19,7 @@ fn ask(question: &str) -> Request {
         context: serde_json::Map::new(),
         temperature: None,
         max_tokens: None,
+        tools: Arc::from([]),
     }
 }
 
@@ -210,10 +213,10 @@ fn the_embedded_rules_say_that_they_are_a_demo_and_how_to_connect_a_model() {
 
     let cards = &demo.answer(&ask("Which tool aligns reads?")).reply.suggestions;
     assert!(cards.len() > 1);
-    for card in demo.rules.iter().flat_map(|rule| &rule.answer.reply.suggestions) {
+    for card in demo.rules.iter().flat_map(|rule| &rule.answers).flat_map(|answer| &answer.reply.suggestions) {
         assert!(card.action_type != "view_external" || card.parameters["url"].as_str().unwrap().starts_with("https://"));
     }
-    assert!(demo.rules.iter().all(|rule| rule.answer.pace.chunk_chars == Some(12)), "all of them stream");
+    assert!(demo.rules.iter().flat_map(|rule| &rule.answers).all(|answer| answer.pace.chunk_chars == Some(12)), "all of them stream");
 }
 
 #[test]
