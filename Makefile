@@ -75,7 +75,7 @@ unit: toolchain ## Run the tests inside the crates
 
 http: site ## Run the tests on real servers and on both databases
 	@scripts/setup.sh postgres
-	$(cargo) build $(host) --example scripted_model
+	$(cargo) build $(host) --example scripted_model --example scripted_mcp
 	scripts/with-postgres.sh $(cargo) test $(host) --test '*'
 
 fuzz: site server ## Send made-up requests to every operation of the API (SECONDS=60)

@@ -20,7 +20,10 @@ use app::model::exchange::Conversation;
 use app::model::frame::Frame;
 use app::model::ids::{PromptId, TurnId, TurnRow};
 use app::model::turn::{Prompt, Turn};
+use app::ssr::llm::static_rules::StaticModel;
+use app::ssr::llm::{Message, Model, Request};
 use app::ssr::render;
+use futures::StreamExt;
 
 const CONNECTIONS: usize = 16;
 const CRASHES: u64 = 10;
@@ -31,6 +34,9 @@ const RULES: &str = r#"
 rules:
   - {match: {query: "^letters"}, response: {content: "LETTERS"}, stream: {chunk_chars: 1, delay_ms: 2}}
   - {match: {query: "^tokens"}, response: {content: "TOKENS"}, stream: {chunk_chars: 6, delay_ms: 50, first_delay_ms: 3000}}
+  - {match: {query: "^replay"}, response: {content: "REPLAYED"}, stream: {chunk_chars: 1, delay_ms: 1, fail: hang, after_chars: 5000}}
+  - {match: {query: "^cost"}, response: {content: "COST"}, stream: {chunk_chars: 4, delay_ms: 1}}
+  - {match: {query: "^storm"}, response: {content: "COST"}, stream: {chunk_chars: 4, delay_ms: 1}}
   - {match: {query: "^wait"}, response: {content: "Wait."}, stream: {first_delay_ms: 600000}}
 fallback: {content: "Use fastp: it trims adapters of paired reads by itself and writes a report."}
 "#;
@@ -136,14 +142,19 @@ fn command(binary: &Path, dir: &Path, port: u16) -> Command {
     command
 }
 
+/// The rules with their texts filled in.
+fn rules() -> String {
+    RULES
+        .replace("LETTERS", &"letters ".repeat(1_000))
+        .replace("TOKENS", &"token ".repeat(TOKENS))
+        .replace("REPLAYED", &"word ".repeat(2_000))
+        .replace("COST", &"abc ".repeat(SPOKEN))
+}
+
 /// Starts it on a new database and waits until it answers; gives how long that took.
 async fn start(binary: &Path) -> (Server, Duration) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(
-        dir.path().join("rules.yml"),
-        RULES.replace("LETTERS", &"letters ".repeat(1_000)).replace("TOKENS", &"token ".repeat(TOKENS)),
-    )
-    .unwrap();
+    std::fs::write(dir.path().join("rules.yml"), rules()).unwrap();
     start_in(binary, dir).await
 }
 
@@ -273,6 +284,9 @@ async fn product(binary: &Path, table: &mut Table) {
     crash(binary, table).await;
     streams(binary, table).await;
     idle(binary, table).await;
+    replay(binary, table).await;
+    token(binary, table).await;
+    storm(binary, table).await;
 }
 
 /// Sends a question; gives its turn.
@@ -334,6 +348,113 @@ async fn gaps(answer: reqwest::Response, turn: Turn) -> (String, Vec<Duration>) 
     let times: Vec<Instant> = grew.iter().filter(|(_, length)| *length > 0).map(|(at, _)| *at).collect();
     let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).saturating_sub(DUE)).collect();
     (turn.text().trim_end().to_owned(), gaps)
+}
+
+/// Events of the turn that is replayed.
+const REPLAYED: usize = 5_000;
+
+/// A reader who comes late: how long until everything so far is there.
+async fn replay(binary: &Path, table: &mut Table) {
+    let (server, _) = start(binary).await;
+    let key = key(binary, &server);
+    let http = reqwest::Client::new();
+    let turn = send(&http, &server, &key, "replay", "replay").await;
+    let first = follow(&http, &server, &key, &turn).await;
+    until(first, turn.clone(), REPLAYED).await;
+    let mut times = Vec::new();
+    let mut events = 0;
+    for _ in 0..9 {
+        let begun = Instant::now();
+        let answer = follow(&http, &server, &key, &turn).await;
+        events = until(answer, turn.clone(), REPLAYED).await.seq;
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    let more = format!("median of {}, {events} events, to the last byte", times.len());
+    table.row("replay of a turn to a new reader", times[times.len() / 2].as_secs_f64() * 1e3, "ms", Some(50.0), more);
+}
+
+/// Answers of the row below, and tokens of each.
+const ANSWERS: usize = 20;
+const SPOKEN: usize = 3_000;
+
+/// What the engine costs for each token that comes by itself, without what its source costs: the same source is read here, by nobody.
+async fn token(binary: &Path, table: &mut Table) {
+    let source = Arc::new(StaticModel::from_yaml(&rules()).unwrap());
+    let me = std::process::id();
+    let before = cpu(me);
+    let reading = (0..ANSWERS).map(|_| {
+        let source = source.clone();
+        tokio::spawn(async move { source.stream(question("cost")).map(black_box).count().await })
+    });
+    let tokens: usize = futures::future::join_all(reading).await.into_iter().map(Result::unwrap).sum();
+    let alone = (cpu(me) - before) / tokens as f64;
+    let (server, _) = start(binary).await;
+    let key = key(binary, &server);
+    let http = reqwest::Client::new();
+    let mut turns = Vec::new();
+    let before = cpu(server.child.id());
+    for n in 0..ANSWERS {
+        turns.push(send(&http, &server, &key, &format!("cost{n}"), "cost").await);
+    }
+    tokio::time::sleep(Duration::from_millis(2 * SPOKEN as u64)).await;
+    let spoken = (cpu(server.child.id()) - before) / tokens as f64;
+    for turn in &turns {
+        let answer = follow(&http, &server, &key, turn).await;
+        assert_eq!(read(answer, turn.clone(), Arc::default()).await.text().len(), 4 * SPOKEN);
+    }
+    let more = format!("{ANSWERS} answers of {SPOKEN} tokens, one by one; {:.1} µs with its source", spoken * 1e6);
+    table.row("engine cost of one token, CPU", (spoken - alone).max(0.0) * 1e6, "µs", Some(20.0), more);
+}
+
+fn question(words: &str) -> Request {
+    Request {
+        agent: AgentType::router(),
+        system: String::new(),
+        messages: vec![Message::User(words.into())],
+        context: serde_json::Map::new(),
+        temperature: None,
+        max_tokens: None,
+        tools: Arc::from([]),
+    }
+}
+
+/// Readers that come all at once, in the middle of one answer.
+const STORM: usize = 500;
+
+async fn storm(binary: &Path, table: &mut Table) {
+    let (server, _) = start(binary).await;
+    let key = key(binary, &server);
+    let http = reqwest::Client::new();
+    let turn = send(&http, &server, &key, "storm", "storm").await;
+    let begun = Instant::now();
+    let readers = (0..STORM).map(|_| async {
+        let answer = follow(&http, &server, &key, &turn).await;
+        read(answer, turn.clone(), Arc::default()).await
+    });
+    let all = futures::future::join_all(readers).await;
+    let lost = all.iter().filter(|seen| seen.text().len() != 4 * SPOKEN || !seen.is_ended()).count();
+    let more = format!("{STORM} at once in the middle of {SPOKEN} tokens; all at the end after {:.1?}", begun.elapsed());
+    table.row("readers that lost something", lost as f64, "of 500", Some(0.0), more);
+}
+
+/// Reads a turn until its text has so many bytes.
+async fn until(mut answer: reqwest::Response, mut turn: Turn, bytes: usize) -> Turn {
+    let mut buffer = String::new();
+    while turn.text().len() < bytes {
+        buffer.push_str(std::str::from_utf8(&answer.chunk().await.unwrap().unwrap()).unwrap());
+        while let Some((message, rest)) = buffer.split_once("\n\n") {
+            match message.lines().find_map(|line| line.strip_prefix("data:")).map(|data| serde_json::from_str(data).unwrap()) {
+                Some(Frame::Events { first, events }) => {
+                    (first..).zip(&events).for_each(|(seq, event)| turn.apply(seq, event).unwrap());
+                }
+                Some(Frame::Snapshot { view }) => turn = view.turn,
+                _ => {}
+            }
+            buffer = rest.to_owned();
+        }
+    }
+    turn
 }
 
 /// What a stream costs on which nothing happens.

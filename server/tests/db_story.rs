@@ -503,7 +503,7 @@ async fn orders_for_a_turn_are_taken_once_in_their_order() {
         for body in ["1", "2", "3"] {
             db.give_order(turn.row, body, 1_000).await.unwrap();
         }
-        assert_eq!(db.ordered("me").await.unwrap(), [turn.id.clone()]);
+        assert_eq!(db.ordered("me").await.unwrap(), std::slice::from_ref(&turn.id));
         assert_eq!(db.take_orders(turn.row).await.unwrap(), ["1", "2", "3"]);
         assert!(db.take_orders(turn.row).await.unwrap().is_empty());
         db.give_order(turn.row, "late", 1_000).await.unwrap();

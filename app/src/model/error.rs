@@ -1,9 +1,12 @@
 //! The one error from SQL to pixel, and the one table of status codes.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::tagged::Tagged;
 
 /// Why a use case did not do what it was asked. Safe to show: holds nothing of the database or of another person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppError {
     /// No, or no valid, credentials.
@@ -72,6 +75,39 @@ pub enum AppError {
     Transport,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    reason: String,
+    what: String,
+    field: String,
+    retry_after_s: u64,
+    limit: String,
+    id: String,
+}
+
+impl<'de> Deserialize<'de> for AppError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Tagged { tag, fields } = Tagged::<Fields>::deserialize(deserializer)?;
+        let Fields { reason, what, field, retry_after_s, limit, id } = fields;
+        Ok(match tag.as_str() {
+            "not-signed-in" => Self::NotSignedIn,
+            "forbidden" => Self::Forbidden { reason },
+            "not-found" => Self::NotFound { what },
+            "invalid" => Self::Invalid { field, reason },
+            "conflict" => Self::Conflict { reason },
+            "too-many" => Self::TooMany { retry_after_s },
+            "too-much" => Self::TooMuch { reason, retry_after_s },
+            "too-large" => Self::TooLarge { limit },
+            "unavailable" => Self::Unavailable,
+            "full" => Self::Full,
+            "internal" => Self::Internal { id },
+            "transport" => Self::Transport,
+            _ => return Err(D::Error::custom("no such error")),
+        })
+    }
+}
+
 impl AppError {
     /// A value that cannot be used.
     pub fn invalid(field: &str, reason: impl Into<String>) -> Self {
@@ -131,6 +167,36 @@ impl AppError {
             Self::Unavailable | Self::Transport => 503_001,
             Self::Full => 507_001,
             Self::Internal { .. } => 500_001,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_comes_back_from_json_as_it_was() {
+        let text = || "text".to_owned();
+        for error in [
+            AppError::NotSignedIn,
+            AppError::Forbidden { reason: text() },
+            AppError::NotFound { what: text() },
+            AppError::Invalid { field: "f".into(), reason: text() },
+            AppError::Conflict { reason: text() },
+            AppError::TooMany { retry_after_s: 3 },
+            AppError::TooMuch { reason: text(), retry_after_s: 4 },
+            AppError::TooLarge { limit: text() },
+            AppError::Unavailable,
+            AppError::Full,
+            AppError::Internal { id: text() },
+            AppError::Transport,
+        ] {
+            let json = serde_json::to_string(&error).unwrap();
+            assert_eq!(serde_json::from_str::<AppError>(&json).unwrap(), error, "{json}");
+        }
+        for bad in ["\"gone\"", "{}", "5", "{\"not-found\": 3}"] {
+            assert!(serde_json::from_str::<AppError>(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,16 +1,18 @@
 //! What can happen to a turn. The same value is stored in the event log, sent to browsers and applied by all.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::agent::Reply;
 use super::ids::Millis;
 use super::part::{Notice, ToolState};
+use super::tagged::Tagged;
 
 /// Place of an event in its turn, from 1 without gaps; 0 is "nothing yet".
 pub type Seq = u64;
 
 /// One thing that happened to a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnEvent {
     /// The model is being called, for the first time or after tool results.
@@ -87,6 +89,48 @@ pub enum TurnEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finish: Option<Finish>,
     },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    model: Option<String>,
+    text: String,
+    call: Option<String>,
+    name: Option<String>,
+    state: Option<ToolState>,
+    notice: Option<Notice>,
+    event: Option<Box<TurnEvent>>,
+    reply: Option<Reply>,
+    usage: Usage,
+    at: Millis,
+    how: Option<End>,
+    finish: Option<Finish>,
+}
+
+impl<'de> Deserialize<'de> for TurnEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Tagged { tag, fields } = Tagged::<Fields>::deserialize(deserializer)?;
+        let Fields { model, text, call, name, state, notice, event, reply, usage, at, how, finish } = fields;
+        let need = Tagged::<Fields>::need::<String, D::Error>;
+        Ok(match tag.as_str() {
+            "step-started" => Self::StepStarted { model: need(model)? },
+            "text-grew" => Self::TextGrew { text },
+            "reasoning-grew" => Self::ReasoningGrew { text },
+            "step-reset" => Self::StepReset,
+            "tool-called" => Self::ToolCalled { call: need(call)?, name: need(name)? },
+            "arguments-grew" => Self::ArgumentsGrew { call: need(call)?, text },
+            "tool-changed" => Self::ToolChanged { call: need(call)?, state: Tagged::<Fields>::need(state)? },
+            "noticed" => Self::Noticed { notice: Tagged::<Fields>::need(notice)? },
+            "under" => Self::Under { call: need(call)?, event: Tagged::<Fields>::need(event)? },
+            "replied" => Self::Replied { reply: Tagged::<Fields>::need(reply)? },
+            "tokens-counted" => Self::TokensCounted { usage },
+            "paused" => Self::Paused,
+            "resumed" => Self::Resumed,
+            "ended" => Self::Ended { at, how: Tagged::<Fields>::need(how)?, finish },
+            _ => return Err(D::Error::custom("no such event")),
+        })
+    }
 }
 
 /// Tokens that a provider counted.

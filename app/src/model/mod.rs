@@ -10,5 +10,6 @@ pub mod exchange;
 pub mod frame;
 pub mod ids;
 pub mod part;
+mod tagged;
 pub mod turn;
 pub mod user;

@@ -4,14 +4,17 @@
 //! those of the AI SDK's tool parts with approvals, finer where a crash must be told apart; `settle` is the one way an open call is
 //! closed by anything but its own result.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::event::Seq;
 use super::ids::Millis;
+use super::tagged::Tagged;
 
 /// One piece of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Text of the answer, Markdown.
@@ -30,8 +33,43 @@ pub enum Part {
     Tool(ToolCall),
     /// Something that we say about the answer, not the model.
     Notice(Notice),
-    /// A part of a version that we do not know: kept as it is, shown nowhere.
+    /// A part of a version that we do not know: kept as it is by the store, shown nowhere.
+    #[serde(serialize_with = "nothing")]
     Unknown(Value),
+}
+
+fn nothing<S: Serializer>(_: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_map(Some(0))?.end()
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartFields {
+    text: String,
+    call: Option<String>,
+    name: Option<String>,
+    state: Option<ToolState>,
+    at: Seq,
+    inner: Vec<Part>,
+    #[serde(rename = "steps-used")]
+    steps_used: u32,
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Tagged { tag, fields } = Tagged::<PartFields>::deserialize(deserializer)?;
+        let PartFields { text, call, name, state, at, inner, steps_used } = fields;
+        let need = Tagged::<PartFields>::need::<String, D::Error>;
+        Ok(match tag.as_str() {
+            "text" => Self::Text { text },
+            "reasoning" => Self::Reasoning { text },
+            "step-start" => Self::StepStart,
+            "tool" => Self::Tool(ToolCall { call: need(call)?, name: need(name)?, state: Tagged::<PartFields>::need(state)?, at, inner }),
+            "notice" => Self::Notice(Notice::StepsUsed(steps_used)),
+            "unknown" => Self::Unknown(Value::Null),
+            _ => return Err(D::Error::custom("no such part")),
+        })
+    }
 }
 
 /// Something that we say about an answer.
@@ -52,7 +90,7 @@ impl std::fmt::Display for Notice {
 }
 
 /// A tool that the model called.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolCall {
     /// Our id of the call, unique everywhere: providers repeat theirs.
     pub call: String,
@@ -63,7 +101,7 @@ pub struct ToolCall {
     /// The event with which it appeared, then the one that decided what becomes of it; orders the calls of agents that work side by side.
     pub at: Seq,
     /// What the consulted agent did, when the call consults one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<Part>,
 }
 
@@ -88,9 +126,12 @@ impl ToolCall {
 
     /// Name of the tool for people: "Search tools" for `search_tools`.
     pub fn label(&self) -> String {
-        let words = self.name.replace(['_', '-'], " ");
-        let mut letters = words.trim().chars();
-        letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+        // ASCII is all that a name may hold, and the tables for the rest would be loaded by everybody.
+        let mut words = self.name.replace(['_', '-'], " ");
+        if let Some(first) = words.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        words
     }
 }
 
@@ -105,7 +146,7 @@ pub enum Runner {
 }
 
 /// How far a tool call got.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolState {
     /// The arguments are still arriving.
@@ -177,6 +218,40 @@ pub enum ToolState {
         /// Why, in the person's or the rule's words.
         reason: String,
     },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    raw: String,
+    input: Value,
+    runner: Option<Runner>,
+    approval: Option<String>,
+    until: Millis,
+    tab: Option<String>,
+    output: Value,
+    sources: Vec<Source>,
+    error: Option<ToolError>,
+    reason: String,
+}
+
+impl<'de> Deserialize<'de> for ToolState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Tagged { tag, fields } = Tagged::<Fields>::deserialize(deserializer)?;
+        let Fields { raw, input, runner, approval, until, tab, output, sources, error, reason } = fields;
+        let asked = |approval| Tagged::<Fields>::need::<String, D::Error>(approval);
+        Ok(match tag.as_str() {
+            "streaming" => Self::Streaming { raw },
+            "ready" => Self::Ready { input },
+            "asking" => Self::Asking { input, runner: Tagged::<Fields>::need(runner)?, approval: asked(approval)?, until },
+            "running" => Self::Running { input, approval },
+            "waiting" => Self::Waiting { input, approval, tab, until },
+            "done" => Self::Done { input, output, approval, sources },
+            "failed" => Self::Failed { input, error: Tagged::<Fields>::need(error)?, approval },
+            "denied" => Self::Denied { input, approval: asked(approval)?, reason },
+            _ => return Err(D::Error::custom("no such state")),
+        })
+    }
 }
 
 /// Where a fact comes from.
@@ -344,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_tool_has_a_name_for_people() {
-        for (name, label) in [("search_tools", "Search tools"), ("mcp_files_read-it", "Mcp files read it"), ("", ""), ("élan", "Élan")] {
+        for (name, label) in [("search_tools", "Search tools"), ("mcp_files_read-it", "Mcp files read it"), ("", ""), ("élan", "élan")] {
             assert_eq!(ToolCall::begun("c".into(), name.into(), 1).label(), label);
         }
     }

@@ -134,10 +134,8 @@ fn answer_in(call: &ToolCall, parts: &[Value]) -> Option<CallAnswer> {
         ToolState::Asking { approval, .. } if state == "approval-responded" && part["approval"]["id"] == *approval => {
             let approval = approval.clone();
             let reason = part["approval"]["reason"].as_str().unwrap_or_default().chars().take(1_000).collect();
-            Some(match part["approval"]["approved"].as_bool()? {
-                true => CallAnswer::Allow { approval, always: false },
-                false => CallAnswer::Deny { approval, reason },
-            })
+            let approved = part["approval"]["approved"].as_bool()?;
+            Some(if approved { CallAnswer::Allow { approval, always: false } } else { CallAnswer::Deny { approval, reason } })
         }
         ToolState::Waiting { .. } if state == "output-available" => {
             Some(CallAnswer::Ran { outcome: Ok(part.get("output")?.clone()), tab: None })

@@ -433,7 +433,7 @@ impl Encoder {
         if sent.stage < Stage::Closed {
             match &call.state {
                 ToolState::Done { output, .. } => {
-                    chunks.push(json!({ "type": "tool-output-available", "toolCallId": id, "output": output }))
+                    chunks.push(json!({ "type": "tool-output-available", "toolCallId": id, "output": output }));
                 }
                 ToolState::Failed { error, .. } => {
                     chunks.push(json!({ "type": "tool-output-error", "toolCallId": id, "errorText": error.to_string() }));
@@ -503,93 +503,4 @@ fn reason(turn: &Turn) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use app::model::agent::AgentType;
-    use app::model::event::{Failure, Interruption, TurnEvent};
-    use app::model::ids::{PromptId, TurnId, TurnRow};
-    use app::model::turn::Prompt;
-
-    use super::*;
-
-    fn life(ends: End, finish: Option<Finish>) -> Vec<TurnEvent> {
-        vec![
-            TurnEvent::StepStarted { model: "m".into() },
-            TurnEvent::ReasoningGrew { text: "hm".into() },
-            TurnEvent::TextGrew { text: "Grüße ".into() },
-            TurnEvent::TextGrew { text: "🧬".into() },
-            TurnEvent::Ended { at: 2_000, how: ends, finish },
-        ]
-    }
-
-    fn turn() -> Turn {
-        let prompt = Prompt { id: PromptId::parse("p").unwrap(), text: "why".into() };
-        Turn::asked(TurnId::parse("t").unwrap(), TurnRow(1), prompt, AgentType::router(), 1, 1_000)
-    }
-
-    /// What a client builds from chunks, by the SDK's rules.
-    fn assembled(chunks: &[Value]) -> Value {
-        let mut message = json!({ "role": "assistant", "metadata": {}, "parts": [] });
-        for chunk in chunks {
-            if let Some(metadata) = chunk.get("messageMetadata").and_then(Value::as_object) {
-                for (key, value) in metadata {
-                    message["metadata"][key] = value.clone();
-                }
-            }
-            let kind = chunk["type"].as_str().unwrap();
-            let parts = message["parts"].as_array_mut().unwrap();
-            match kind {
-                "start" => message["id"] = chunk["messageId"].clone(),
-                "start-step" => parts.push(json!({ "type": "step-start" })),
-                "text-start" => parts.push(json!({ "type": "text", "text": "", "state": "streaming" })),
-                "reasoning-start" => parts.push(json!({ "type": "reasoning", "id": chunk["id"], "text": "", "state": "streaming" })),
-                "text-delta" | "reasoning-delta" => {
-                    let text = parts.last().unwrap()["text"].as_str().unwrap().to_owned() + chunk["delta"].as_str().unwrap();
-                    parts.last_mut().unwrap()["text"] = text.into();
-                }
-                "text-end" | "reasoning-end" => parts.last_mut().unwrap()["state"] = "done".into(),
-                _ => {}
-            }
-        }
-        message
-    }
-
-    #[test]
-    fn what_is_streamed_is_what_is_loaded_however_it_is_cut() {
-        let ends = [(End::Answered, Some(Finish::Stop)), (End::Failed(Failure::Cut), None), (End::Interrupted(Interruption::ByUser), None)];
-        for (end, finish) in ends {
-            let events = life(end, finish);
-            for every in 1..=events.len() {
-                let (mut turn, mut encoder, mut chunks) = (turn(), Encoder::default(), Vec::new());
-                for (index, event) in events.iter().enumerate() {
-                    turn.apply(turn.seq + 1, event).unwrap();
-                    if (index + 1) % every == 0 {
-                        chunks.extend(encoder.advance(&turn));
-                    }
-                }
-                chunks.extend(encoder.advance(&turn));
-                assert!(encoder.advance(&turn).is_empty(), "nothing comes after the end");
-                assert_eq!(assembled(&chunks), assistant_message(&turn), "every {every}: {chunks:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_turn_that_failed_before_its_first_step_is_still_a_message() {
-        let mut turn = turn();
-        turn.apply(1, &TurnEvent::Ended { at: 2_000, how: End::Interrupted(Interruption::Lost), finish: None }).unwrap();
-        let chunks = Encoder::default().advance(&turn);
-        assert_eq!(assembled(&chunks), assistant_message(&turn));
-        assert_eq!(assistant_message(&turn)["parts"], json!([{ "type": "step-start" }]));
-    }
-
-    #[test]
-    fn a_running_message_is_streaming() {
-        let mut turn = turn();
-        turn.apply(1, &TurnEvent::StepStarted { model: "m".into() }).unwrap();
-        turn.apply(2, &TurnEvent::TextGrew { text: "a".into() }).unwrap();
-        assert_eq!(assistant_message(&turn)["parts"][1], json!({ "type": "text", "text": "a", "state": "streaming" }));
-        let chunks = Encoder::default().advance(&turn);
-        let kinds: Vec<_> = chunks.iter().map(|chunk| chunk["type"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["start", "start-step", "text-start", "text-delta"]);
-    }
-}
+mod tests;

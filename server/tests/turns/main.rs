@@ -10,6 +10,7 @@ mod fail;
 mod faults;
 mod send;
 mod server;
+mod several;
 mod stream;
 mod tools;
 mod upstream;

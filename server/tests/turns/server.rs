@@ -57,6 +57,15 @@ rules:
   - match: {query: "^two gated"}
     response: {content: "May I?", tool_calls: [{name: test_gated, input: {text: one}}, {name: test_gated, input: {text: two}}]}
     then: [{response: {content: "Result: {{results}}"}}]
+  - match: {query: "^mixed"}
+    response: {tool_calls: [{name: test_slow, input: {ms: 1500}}, {name: test_gated, input: {text: hi}}]}
+    then: [{response: {content: "Result: {{results}}"}}]
+  - match: {query: "^things"}
+    response: {tool_calls: [{name: mcp_things_echo, input: {text: "hello from outside"}}, {name: mcp_things_fail, input: {}}, {name: mcp_things_echo, input: {text: 5}}]}
+    then: [{response: {content: "{{results}}"}}]
+  - match: {query: "^add things"}
+    response: {tool_calls: [{name: mcp_things_add, input: {a: 2, b: 3}}]}
+    then: [{response: {content: "{{results}}"}}]
   - match: {query: "^browser"}
     response: {tool_calls: [{name: test_client, input: {text: there}}]}
     then: [{response: {content: "Result: {{results}}"}}]
@@ -144,7 +153,7 @@ impl Server {
     }
 
     /// Another server on the same store.
-    pub async fn beside(&self, setting: Setting) -> Self {
+    pub fn beside(&self, setting: Setting) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("rules.yml"), rules()).unwrap();
         let url = self.url.clone();

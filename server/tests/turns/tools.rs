@@ -28,19 +28,23 @@ impl Person {
         self.act(turn, call, "allow", &format!("ask-{call}"), "").await.status()
     }
 
-    async fn runs(&self, exchange: &str) -> i64 {
+    pub async fn allow_at(&self, server: &Server, turn: &Turn, call: &str) -> StatusCode {
+        self.at(server).allow(turn, call).await
+    }
+
+    pub async fn runs(&self, exchange: &str) -> i64 {
         let answer: Value = self.get(&format!("/api/chat/{exchange}/execs")).await.json().await.unwrap();
         answer["count"].as_i64().unwrap()
     }
 
     /// Sends a question and waits until its turn waits for somebody.
-    async fn ask_until_paused(&self, exchange: &str, query: &str) -> Turn {
+    pub async fn ask_until_paused(&self, exchange: &str, query: &str) -> Turn {
         let turn = self.send(exchange, query).await;
         self.until(&turn, |turn| turn.state == TurnState::Paused).await
     }
 
     /// Follows a turn until that is true of it.
-    async fn until(&self, turn: &Turn, holds: impl Fn(&Turn) -> bool) -> Turn {
+    pub async fn until(&self, turn: &Turn, holds: impl Fn(&Turn) -> bool) -> Turn {
         let mut reader = self.follow(turn, 0).await;
         while !holds(&reader.view.turn) {
             assert!(reader.next().await.is_some(), "it ended early: {:?}", reader.view.turn);
@@ -303,6 +307,31 @@ async fn a_tool_that_takes_too_long_is_given_up() {
     assert_eq!(turn.end(), Some(End::Answered));
 }
 
+#[tokio::test]
+async fn tools_of_another_program_ask_first_and_one_that_dies_is_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let (settings, runs) = (dir.path().join("mcp.yml"), dir.path().join("runs"));
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_chatgxy")).with_file_name("examples").join("scripted_mcp");
+    let yaml = format!(
+        "things:\n  command: [{:?}, {:?}]\n  tools: {{echo: always, fail: always, die: always}}\n",
+        program.to_str().unwrap(),
+        runs.to_str().unwrap()
+    );
+    std::fs::write(&settings, yaml).unwrap();
+    let server = Server::start(with_tools(Engine::Sqlite).with("CHATGXY_MCP", settings.to_str().unwrap())).await;
+    let ada = server.person("ada@x.org");
+    let turn = ada.ask("chat", "things").await;
+    let all = names(&turn);
+    assert_eq!(all.iter().map(|(_, state)| *state).collect::<Vec<_>>(), ["done", "failed", "failed"], "{turn:?}");
+    assert!(turn.text().contains("hello from outside"), "{}", turn.text());
+    let asked = ada.ask_until_paused("other", "add things").await;
+    assert_eq!(ada.allow(&asked, &only(&asked).call).await, StatusCode::OK);
+    let ended = ada.follow(&asked, 0).await.finish().await.turn;
+    assert_eq!((ended.end(), names(&ended)[0].1), (Some(End::Answered), "done"), "it is there again, or never went: {ended:?}");
+    let ran = std::fs::read_to_string(&runs).unwrap();
+    assert_eq!(ran.lines().filter(|line| line.starts_with("add")).count(), 1, "{ran}");
+}
+
 /// The process dies at a named point of a tool's life.
 #[tokio::test]
 async fn a_crash_at_any_point_runs_no_tool_twice_and_leaves_nothing_open() {
@@ -348,7 +377,7 @@ async fn a_hundred_kills_run_no_tool_twice() {
         server.restart();
         let ada = ada.at(&server);
         let ended = ada.follow(&turn, 0).await.finish().await.turn;
-        assert!(ada.runs(&chat).await <= ended.every_call().len() as i64, "run {run}");
+        assert!(ada.runs(&chat).await <= i64::try_from(ended.every_call().len()).unwrap(), "run {run}");
         assert_eq!(ada.settled(&chat).await, ended, "run {run}");
         if run % 10 == 9 {
             assert_eq!(ada.ask(&chat, "quick").await.end(), Some(End::Answered), "run {run}");

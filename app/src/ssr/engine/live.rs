@@ -239,11 +239,7 @@ impl LiveHtml {
             }
         }
         // They come after the last part, when no other part can come any more.
-        if turn.is_ended()
-            && let Some(sources) = render::tool::sources(turn)
-        {
-            self.blocks.push(vec![sources.into()]);
-        }
+        self.blocks.extend(render::suggestion::tail(turn).map(|tail| vec![tail.into()]));
         self.seq = turn.seq;
         self.due = Some(Instant::now() + next);
     }
@@ -258,7 +254,7 @@ impl From<Turn> for TurnView {
             Part::Notice(notice) => vec![render::tool::notice(*notice)],
             _ => Vec::new(),
         });
-        let html = html.chain(render::tool::sources(&turn).filter(|_| turn.is_ended()).map(|sources| vec![sources])).collect();
-        Self { html, turn }
+        let html = html.chain(render::suggestion::tail(&turn).map(|tail| vec![tail])).collect();
+        Self { turn, html }
     }
 }

@@ -9,13 +9,14 @@
 //!    which it does not know, pass a fence of their own ([`math`]) and are put in afterwards.
 //! 3. All work is bounded by counts, never by time, so that the same text always gives the same HTML.
 //!
-//! Calls of tools are made by [`tool`]. [`blocks`] renders text that is complete and remembers it; [`LiveText`] renders text that still grows.
+//! Calls of tools are made by [`tool`], what comes after an answer by [`suggestion`]. [`blocks`] renders text that is complete and remembers it; [`LiveText`] renders text that still grows.
 
 mod cache;
 mod clean;
 mod code;
 mod live;
 mod math;
+pub mod suggestion;
 pub mod tool;
 mod write;
 

@@ -39,7 +39,7 @@ pub fn sources(turn: &Turn) -> Option<String> {
     if sources.is_empty() {
         return None;
     }
-    let mut out = String::from("<nav class=\"sources\" aria-label=\"Sources\"><h4>Sources</h4><ol>");
+    let mut out = String::from("<nav class=\"sources\" aria-label=\"Sources\"><p class=\"tool-part\">Sources</p><ol>");
     for source in sources {
         out.push_str("<li>");
         let is_web = source.url.starts_with("https://") || source.url.starts_with("http://");
@@ -81,7 +81,7 @@ fn section(out: &mut String, turn: &Turn, agents: &[AgentType], call: &ToolCall)
     out.push_str("</section>");
 }
 
-fn icon(out: &mut String, name: &str) {
+pub(super) fn icon(out: &mut String, name: &str) {
     let _ = write!(out, "<svg class=\"icon\" aria-hidden=\"true\"><use href=\"/icons.svg#{name}\"></use></svg>");
 }
 
@@ -103,7 +103,7 @@ fn word(state: &ToolState) -> &'static str {
         ToolState::Streaming { .. } | ToolState::Ready { .. } => "Is being called",
         ToolState::Asking { .. } => "Asks",
         ToolState::Running { .. } => "Running",
-        ToolState::Waiting { .. } => "Waits for the browser",
+        ToolState::Waiting { .. } => "Waiting",
         ToolState::Done { .. } => "✓ Done",
         ToolState::Failed { .. } => "! Failed",
         ToolState::Denied { .. } => "✕ Denied",
@@ -144,14 +144,14 @@ fn card(out: &mut String, call: &ToolCall, state: &ToolState, label: &str) {
         text_in(out, "span", "tool-brief", &brief);
     }
     text_in(out, "span", "tool-state", word(state));
-    out.push_str("</summary><div class=\"tool-body\"><h4>Input</h4>");
+    out.push_str("</summary><div class=\"tool-body\"><p class=\"tool-part\">Input</p>");
     match state {
         ToolState::Streaming { raw } => output(out, &cut(raw, SHOWN_CHARS)),
         other => values(out, other.input().unwrap_or(&Value::Null)),
     }
     match state {
         ToolState::Done { output: value, .. } => {
-            out.push_str("<h4>Output</h4>");
+            out.push_str("<p class=\"tool-part\">Output</p>");
             output(out, &readable(value));
         }
         ToolState::Failed { error, .. } => text_in(out, "p", "tool-error", &error.to_string()),
@@ -162,7 +162,7 @@ fn card(out: &mut String, call: &ToolCall, state: &ToolState, label: &str) {
     out.push_str("</div></details>");
 }
 
-fn text_in(out: &mut String, tag: &str, class: &str, text: &str) {
+pub(super) fn text_in(out: &mut String, tag: &str, class: &str, text: &str) {
     let _ = write!(out, "<{tag} class=\"{class}\">");
     escape(out, text);
     let _ = write!(out, "</{tag}>");
@@ -179,8 +179,10 @@ fn values(out: &mut String, input: &Value) {
     let value = |out: &mut String, name: &str, value: &Value| {
         out.push_str("<dt>");
         escape(out, &name.replace('_', " "));
-        out.push_str("</dt><dd>");
-        escape(out, &readable(value));
+        let text = readable(value);
+        // What may scroll must be reachable by keys.
+        out.push_str(if text.len() > 120 || text.contains('\n') { "</dt><dd tabindex=\"0\">" } else { "</dt><dd>" });
+        escape(out, &text);
         out.push_str("</dd>");
     };
     match input {
@@ -213,8 +215,10 @@ fn question(out: &mut String, turn: &Turn, agents: &[AgentType], call: &ToolCall
         escape(out, value);
         out.push_str("\">");
     }
+    // The first button is the one that Enter presses in the field of the reason: it must not allow anything.
     out.push_str(
-        "<div class=\"tool-buttons\"><button class=\"button\" data-kind=\"primary\" name=\"act\" value=\"allow\">Allow</button>\
+        "<button class=\"sr-only\" name=\"act\" value=\"deny\" tabindex=\"-1\" aria-hidden=\"true\">Deny</button>\
+         <div class=\"tool-buttons\"><button class=\"button\" data-kind=\"primary\" name=\"act\" value=\"allow\">Allow</button>\
          <button class=\"button\" name=\"act\" value=\"always\">Always allow here</button>\
          <label class=\"tool-reason\"><span class=\"sr-only\">Reason</span>\
          <input name=\"value\" maxlength=\"1000\" placeholder=\"Reason (optional)\" autocomplete=\"off\"></label>\
@@ -271,7 +275,7 @@ mod tests {
             (ToolState::Running { input: input.clone(), approval: None }, vec!["Running", "<dt>limit</dt><dd>3</dd>"]),
             (
                 ToolState::Waiting { input: input.clone(), approval: None, tab: None, until: 1 },
-                vec!["Waits for the browser", "data-call=\"c\"", "Your browser has to do this."],
+                vec!["Waiting</span>", "data-call=\"c\"", "Your browser has to do this."],
             ),
             (
                 ToolState::Asking { input: input.clone(), runner: Runner::Server, approval: "q".into(), until: 1 },
@@ -279,7 +283,7 @@ mod tests {
             ),
             (
                 ToolState::Done { input: input.clone(), output: json!([1]), approval: None, sources: Vec::new() },
-                vec!["✓ Done", "<h4>Output</h4>", "[\n  1\n]"],
+                vec!["✓ Done", "<p class=\"tool-part\">Output</p>", "[\n  1\n]"],
             ),
             (ToolState::Failed { input: json!({}), error: ToolError::TimedOut(3), approval }, vec!["! Failed", "within 3 s", "Nothing"]),
             (ToolState::Denied { input, approval: "q".into(), reason: "not now".into() }, vec!["✕ Denied", "Denied: not now"]),

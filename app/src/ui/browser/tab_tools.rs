@@ -3,14 +3,16 @@
 //! A tab runs a call only after the server has given it to that tab, so that of several one does; it holds on to the call as long as it
 //! shows it.
 
+use leptos::prelude::*;
+
 use crate::ui::chat::live::LiveTurn;
 use crate::ui::widgets::Notes;
 
-/// Sends the answers that are given on this page.
+/// Sends the answers that are given on this page, and puts what a card suggests into the composer.
 #[allow(unused_variables, reason = "the server is no browser")]
-pub fn install(notes: Notes) {
+pub fn install(notes: Notes, filled: RwSignal<Option<String>>) {
     #[cfg(feature = "hydrate")]
-    leptos::prelude::Effect::new(move |_| tab::listen(notes));
+    Effect::new(move |_| tab::listen(notes, filled));
 }
 
 /// Says that a turn asks, and runs what it wants from this tab.
@@ -18,7 +20,6 @@ pub fn install(notes: Notes) {
 pub fn attend(live: &LiveTurn, notes: Notes) {
     #[cfg(feature = "hydrate")]
     {
-        use leptos::prelude::*;
         let live = live.clone();
         let known = StoredValue::new_local(Vec::<String>::new());
         let wanted = {
@@ -86,7 +87,7 @@ mod tab {
             Some(question) => {
                 notes.announce(&question);
                 // After the HTML, and after everything else that takes the focus when a page begins.
-                set_timeout(|| drop(focus_question()), Duration::from_millis(100));
+                set_timeout(|| _ = focus_question(), Duration::from_millis(100));
             }
             None => claim(live.clone(), want.call, notes),
         }
@@ -102,11 +103,15 @@ mod tab {
         form.focus().ok()
     }
 
-    pub fn listen(notes: Notes) {
+    pub fn listen(notes: Notes, filled: RwSignal<Option<String>>) {
         listen::on(&document(), "click", move |event: web_sys::Event| {
             let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
-            let button = target.and_then(|target| target.closest(".tool-ask button, .tool-run").ok().flatten());
+            let button = target.and_then(|target| target.closest(".tool-ask button, .tool-run, [data-fill]").ok().flatten());
             let Some(button) = button else { return };
+            if let Some(text) = button.get_attribute("data-fill") {
+                filled.set(Some(text));
+                return;
+            }
             match button.closest("form") {
                 Ok(Some(form)) => {
                     event.prevent_default();
@@ -199,16 +204,17 @@ mod tab {
             }
             waits
         };
-        fn later(still: impl Fn() -> bool + 'static) {
-            set_timeout(
-                move || {
-                    if still() {
-                        later(still);
-                    }
-                },
-                HOLD,
-            );
-        }
         later(still);
+    }
+
+    fn later(still: impl Fn() -> bool + 'static) {
+        set_timeout(
+            move || {
+                if still() {
+                    later(still);
+                }
+            },
+            HOLD,
+        );
     }
 }

@@ -40,7 +40,9 @@ impl LiveTurn {
     /// Takes over a whole turn; blocks that are the same stay untouched.
     pub fn replace(&self, view: TurnView) {
         let TurnView { turn, html } = view;
-        if self.turn.with_untracked(|mine| *mine != turn) {
+        // Two that have seen the same events are the same; what is not an event is compared.
+        let same = |mine: &Turn| mine.seq == turn.seq && mine.state == turn.state && mine.feedback == turn.feedback;
+        if !self.turn.with_untracked(same) {
             self.turn.set(turn);
         }
         for (part, blocks) in html.into_iter().enumerate() {

@@ -81,16 +81,16 @@ impl Thread {
         let before = mine.len();
         mine.retain(is_known);
         let mut changed = mine.len() != before;
-        for view in &fresh.turns {
+        for view in fresh.turns {
             match mine.iter().find(|live| live.id == view.turn.id) {
                 // A turn that runs has its own stream.
                 Some(live) => {
                     if view.turn.is_ended() {
-                        live.replace(view.clone());
+                        live.replace(view);
                     }
                 }
                 None => {
-                    mine.push(LiveTurn::new(view.clone()));
+                    mine.push(LiveTurn::new(view));
                     changed = true;
                 }
             }
@@ -155,7 +155,7 @@ pub fn ConversationView(
         thread.sync();
         list.refresh();
     });
-    tab_tools::install(notes);
+    tab_tools::install(notes, thread.filled);
     storage::settle_history_panel(panel);
     let empty = Memo::new(move |_| thread.turns.with(Vec::is_empty));
     let (outer, inner) = (NodeRef::<html::Div>::new(), NodeRef::<html::Div>::new());

@@ -1,6 +1,6 @@
 //! One turn: the question, the answer as far as it came, how it ended, what to do next.
 
-use leptos::either::EitherOf3;
+use leptos::either::Either;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
@@ -9,7 +9,7 @@ use super::thread::Thread;
 use server_fn::ServerFn;
 
 use crate::api::chat::{SendQuestion, give_feedback, retry};
-use crate::model::agent::{AgentType, Suggestion};
+use crate::model::agent::AgentType;
 use crate::model::event::{End, Finish, Interruption};
 use crate::model::part::Part;
 use crate::model::turn::{Feedback, Turn, TurnState};
@@ -32,8 +32,9 @@ fn kinds(turn: &Turn) -> Vec<(usize, Kind)> {
         Part::Tool(_) | Part::Notice(_) => Some((index, Kind::Drawn)),
         Part::StepStart | Part::Unknown(_) => None,
     };
-    let sources = (turn.is_ended() && !turn.sources().is_empty()).then_some((turn.parts.len(), Kind::Drawn));
-    turn.parts.iter().enumerate().filter_map(kind).chain(sources).collect()
+    // Sources and suggestions, if there are any.
+    let tail = turn.is_ended().then_some((turn.parts.len(), Kind::Drawn));
+    turn.parts.iter().enumerate().filter_map(kind).chain(tail).collect()
 }
 
 /// Whether a model works and nothing shows it yet.
@@ -119,9 +120,9 @@ fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
             </header>
             <For each=move || parts.get() key=|part| *part let((index, kind))>
                 {match kind {
-                    Kind::Text => EitherOf3::A(view! { <TextPart live=of_part.clone() index /> }),
-                    Kind::Reasoning => EitherOf3::B(view! { <ReasoningPart turn=of_part.turn.clone() index busy=busy.into() /> }),
-                    Kind::Drawn => EitherOf3::C(view! { <DrawnPart live=of_part.clone() index /> }),
+                    Kind::Reasoning => Either::Left(view! { <ReasoningPart turn=of_part.turn.clone() index busy=busy.into() /> }),
+                    Kind::Text => Either::Right(view! { <Blocks live=of_part.clone() index class="prose" /> }),
+                    Kind::Drawn => Either::Right(view! { <Blocks live=of_part.clone() index class="drawn" /> }),
                 }}
             </For>
             <div class="waiting skeleton" aria-hidden="true" hidden=move || !waiting.get()>
@@ -131,29 +132,22 @@ fn Answer(live: LiveTurn, thread: Thread) -> impl IntoView {
             </div>
             <EndNotice live=live.clone() thread />
             <Options live=live.clone() thread />
-            <Suggestions turn=turn thread />
             <Foot live thread />
         </div>
     }
 }
 
+/// A part whose HTML comes from the server: text (`prose`), or `drawn` as a whole: a call of a tool, a notice, sources and suggestions.
 #[component]
-fn TextPart(live: LiveTurn, index: usize) -> impl IntoView {
+fn Blocks(live: LiveTurn, index: usize, class: &'static str) -> impl IntoView {
     let blocks = live.blocks(index);
     view! {
-        <div class="prose">
+        <div class=class>
             <For each=move || blocks.get().into_iter().enumerate() key=|(place, _)| *place let((_, block))>
                 <div class="block" inner_html=move || block.get()></div>
             </For>
         </div>
     }
-}
-
-/// A part that the server draws as a whole: a call of a tool, a notice, the sources.
-#[component]
-fn DrawnPart(live: LiveTurn, index: usize) -> impl IntoView {
-    let blocks = live.blocks(index);
-    view! { <div class="drawn" inner_html=move || blocks.with(|blocks| blocks.first().map(|block| block.get())).unwrap_or_default()></div> }
 }
 
 #[component]
@@ -264,27 +258,6 @@ fn EndNotice(live: LiveTurn, thread: Thread) -> impl IntoView {
     }
 }
 
-#[component]
-fn Suggestions(turn: ArcRwSignal<Turn>, thread: Thread) -> impl IntoView {
-    let suggestions = Memo::new(move |_| {
-        turn.with(|turn| {
-            let mut all = if turn.is_ended() { turn.reply.suggestions.clone() } else { Vec::new() };
-            all.sort_by_key(|suggestion| suggestion.priority);
-            all
-        })
-    });
-    move || {
-        let all = suggestions.get();
-        (!all.is_empty()).then(|| {
-            view! {
-                <ul class="suggestions" aria-label="Suggestions">
-                    {all.into_iter().map(|suggestion| view! { <Card suggestion thread /> }).collect_view()}
-                </ul>
-            }
-        })
-    }
-}
-
 /// The meanings to choose from, when the agent asked back.
 #[component]
 fn Options(live: LiveTurn, thread: Thread) -> impl IntoView {
@@ -327,95 +300,6 @@ fn Options(live: LiveTurn, thread: Thread) -> impl IntoView {
             }
         })
     }
-}
-
-/// Name and icon of what a card does.
-fn action(kind: &str) -> (&'static str, &'static str) {
-    match kind {
-        "tool_run" => ("Run a tool", "tool"),
-        "save_tool" => ("Save the tool", "wrench"),
-        "contact_support" => ("Ask for support", "user"),
-        "view_external" => ("Open a page", "link"),
-        "documentation" => ("Read the documentation", "book"),
-        "workflow_import" => ("Import a workflow", "pages"),
-        "refine_query" => ("Ask more exactly", "search"),
-        _ => ("Suggestion", "lightbulb"),
-    }
-}
-
-#[component]
-fn Card(suggestion: Suggestion, thread: Thread) -> impl IntoView {
-    let (title, icon) = action(&suggestion.action_type);
-    let priority = suggestion.priority.clamp(1, 3).to_string();
-    let url = suggestion.parameters.get("url").and_then(|url| url.as_str()).filter(|url| is_web(url)).map(str::to_owned);
-    let file = suggestion.parameters.get("tool_yaml").and_then(|yaml| yaml.as_str()).map(as_file);
-    let file = file.filter(|_| suggestion.action_type == "save_tool");
-    let description = suggestion.description;
-    view! {
-        <li>
-            {match (url, file) {
-                (_, Some(file)) => {
-                    let name = description.clone();
-                    EitherOf3::C(
-                        view! {
-                            <a class="action-card" data-priority=priority href=file download=name>
-                                <Icon name=icon />
-                                <span class="action-title">{description}</span>
-                                <span class="action-detail">{title}</span>
-                            </a>
-                        },
-                    )
-                }
-                (Some(url), None) => {
-                    EitherOf3::A(
-                        view! {
-                            <a class="action-card" data-priority=priority href=url target="_blank" rel="noopener noreferrer nofollow">
-                                <Icon name=icon />
-                                <span class="action-title">{description}</span>
-                                <span class="action-detail">{title}</span>
-                                <Icon name="external" />
-                            </a>
-                        },
-                    )
-                }
-                (None, None) => {
-                    let question = description.clone();
-                    EitherOf3::B(
-                        view! {
-                            <button
-                                type="button"
-                                class="action-card"
-                                data-priority=priority
-                                on:click=move |_| thread.filled.set(Some(question.clone()))
-                            >
-                                <Icon name=icon />
-                                <span class="action-title">{description}</span>
-                                <span class="action-detail">{title}</span>
-                            </button>
-                        },
-                    )
-                }
-            }}
-        </li>
-    }
-}
-
-/// A text as the address of a file to save.
-fn as_file(text: &str) -> String {
-    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
-    text.bytes().fold("data:application/yaml;charset=utf-8,".to_owned(), |mut all, byte| {
-        if byte.is_ascii_alphanumeric() {
-            all.push(char::from(byte));
-        } else {
-            all.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-        }
-        all
-    })
-}
-
-/// A suggestion comes from a model: only plain web addresses become links.
-fn is_web(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://")
 }
 
 #[component]
