@@ -73,10 +73,11 @@ unit: toolchain ## Run the tests inside the crates
 	$(cargo) test -p site
 	scripts/with-postgres.sh $(cargo) test $(host) --lib --bins
 
-http: site ## Run the tests on real servers and on both databases
-	@scripts/setup.sh postgres
+http: site server ## Run the tests on real servers and on both databases
+	@scripts/setup.sh postgres proxy
 	$(cargo) build $(host) --example scripted_model --example scripted_mcp
 	scripts/with-postgres.sh $(cargo) test $(host) --test '*'
+	scripts/several.sh --check
 
 fuzz: site server ## Send made-up requests to every operation of the API (SECONDS=60)
 	@scripts/setup.sh schemathesis

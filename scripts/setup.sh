@@ -9,6 +9,7 @@
 #   npm         the browser tests' packages, as pinned in end2end/package-lock.json
 #   browser     Chromium for the browser tests
 #   postgres    PostgreSQL's server for the database tests (no service is started)
+#   proxy       HAProxy, for the demonstration with several servers
 #   schemathesis  the program that makes up requests from the API's description, as pinned in scripts/schemathesis.txt
 #
 # WASM_STD=debian takes Debian's Rust compiler for everything instead of asking rustup for the WASM target.
@@ -190,6 +191,14 @@ postgres() {
   rm -f $quiet
 }
 
+proxy() {
+  if ! has haproxy; then
+    is_debian || fail "HAProxy missing: install it, or leave out scripts/several.sh"
+    install "HAProxy for the demonstration with several servers" haproxy
+  fi
+  has curl || install "curl" curl
+}
+
 schemathesis() {
   pins=$root/scripts/schemathesis.txt
   venv=$cache/schemathesis
@@ -207,12 +216,12 @@ schemathesis() {
   cp "$pins" "$venv/.installed-from"
 }
 
-[ $# -gt 0 ] || set -- tools toolchain optimizer npm browser postgres schemathesis
+[ $# -gt 0 ] || set -- tools toolchain optimizer npm browser postgres proxy schemathesis
 for step in "$@"; do
   case $step in
-    tools | toolchain | optimizer | browser | postgres | schemathesis) ;;
+    tools | toolchain | optimizer | browser | postgres | proxy | schemathesis) ;;
     npm) step=npm_packages ;;
-    *) fail "unknown step \"$step\": one of tools, toolchain, optimizer, npm, browser, postgres, schemathesis" ;;
+    *) fail "unknown step \"$step\": one of tools, toolchain, optimizer, npm, browser, postgres, proxy, schemathesis" ;;
   esac
   (set -eu && $step)
 done

@@ -14,8 +14,11 @@
 //! - One conversation has at most one live turn; the database refuses a second.
 //! - An ended turn has no open call and never changes. Its end is shown only once it is durable.
 //! - A turn runs in its own task: no request, tab or reader can stop it but by Stop.
+//! - A turn that waits for somebody is a row and no task; whoever answers, in whichever process, takes it up by compare-and-set.
+//! - A tool runs after it is stored that it runs, and never twice: what a crash cut off has an unknown outcome.
+//! - From a client only decisions and outputs of browser tools are taken; all else of a turn is the store's.
 //! - Every query that reads a person's data names the person.
-//! - Markdown becomes HTML on the server only; the browser never turns text into markup.
+//! - Markdown and calls of tools become HTML on the server only; the browser never turns text into markup.
 
 #![recursion_limit = "256"]
 

@@ -104,8 +104,11 @@ async fn go_on(state: &AppState, caller: &Caller, exchange: &str, message: &Valu
     let unknown =
         || AppError::invalid("messages", "The last message is an answer that this conversation does not wait with. Load it again.");
     let name = message["id"].as_str().ok_or_else(unknown)?;
-    let turn =
-        chat::latest_turn(&state.db, &state.engine, user, exchange).await?.filter(|turn| turn.id.as_str() == name).ok_or_else(unknown)?;
+    let latest = match chat::latest_turn(&state.db, &state.engine, user, exchange).await {
+        Err(AppError::NotFound { .. }) => None,
+        other => other?,
+    };
+    let turn = latest.filter(|turn| turn.id.as_str() == name).ok_or_else(unknown)?;
     let parts = message["parts"].as_array().ok_or_else(unknown)?;
     let answers: Vec<(String, CallAnswer)> =
         turn.every_call().into_iter().filter_map(|call| Some((call.call.clone(), answer_in(call, parts)?))).collect();

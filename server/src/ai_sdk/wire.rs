@@ -153,7 +153,8 @@ fn tool_part(call: &ToolCall, agent: Option<&str>) -> Value {
         | ToolState::Waiting { approval: Some(approval), .. }
         | ToolState::Done { approval: Some(approval), .. }
         | ToolState::Failed { approval: Some(approval), .. } => {
-            part.insert("approval".into(), json!({ "id": approval, "approved": true }));
+            // A client keeps the reason that it sent unless it is told another.
+            part.insert("approval".into(), json!({ "id": approval, "approved": true, "reason": "" }));
         }
         ToolState::Denied { approval, reason, .. } => {
             part.insert("approval".into(), json!({ "id": approval, "approved": false, "reason": reason }));
@@ -422,11 +423,7 @@ impl Encoder {
                 sent.stage = Stage::Asked;
             }
             if let (true, Some((approved, reason))) = (sent.stage < Stage::Answered, answered) {
-                let mut chunk = json!({ "type": "tool-approval-response", "approvalId": approval, "approved": approved });
-                if !approved {
-                    chunk["reason"] = reason.into();
-                }
-                chunks.push(chunk);
+                chunks.push(json!({ "type": "tool-approval-response", "approvalId": approval, "approved": approved, "reason": reason }));
                 sent.stage = Stage::Answered;
             }
         }

@@ -76,6 +76,7 @@ pub(super) async fn drive(inner: Arc<Inner>, live: Arc<Live>, mut commands: mpsc
         run.take(Input::Broke).await;
     }
     // Whoever sent a command that nobody took asks anew, of the store.
+    commands.close();
     inner.leave(&live);
     drop(commands);
 }

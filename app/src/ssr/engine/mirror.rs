@@ -29,6 +29,10 @@ impl Engine {
         }
         let mut lives = self.inner.lives();
         if let Some(known) = lives.get(id) {
+            // A copy that has not heard yet would show a pause that is over.
+            if known.task.is_none() && known.live.with_turn(|turn| turn.seq < stored.turn.seq) {
+                known.live.replace(stored.turn);
+            }
             return Ok(Ok(known.live.clone()));
         }
         let live = Live::new(user, stored.turn);

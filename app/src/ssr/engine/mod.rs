@@ -308,6 +308,10 @@ impl Inner {
     fn leave(self: &Arc<Self>, live: &Arc<Live>) {
         let mut lives = self.lives();
         let Some(entry) = lives.get_mut(&live.id) else { return };
+        // Another task may have it by now.
+        if entry.task.as_ref().is_some_and(|task| !task.is_closed()) {
+            return;
+        }
         entry.task = None;
         if live.with_turn(Turn::is_ended) || !live.is_watched() {
             lives.remove(&live.id);

@@ -17,7 +17,9 @@ pub fn tail(turn: &Turn) -> Option<String> {
     all.sort_by_key(|suggestion| suggestion.priority);
     if !all.is_empty() {
         out.push_str("<ul class=\"suggestions\" aria-label=\"Suggestions\">");
-        all.into_iter().for_each(|suggestion| card(&mut out, suggestion));
+        for suggestion in all {
+            card(&mut out, suggestion);
+        }
         out.push_str("</ul>");
     }
     (!out.is_empty()).then_some(out)

@@ -65,31 +65,28 @@ mod tab {
     pub struct Want {
         /// The call, and what it wants.
         pub key: String,
-        /// What a screen reader is told of a question; none for a tab's job.
-        question: Option<String>,
         call: String,
+        /// Whether a person is asked, else this tab has to do it.
+        asks: bool,
     }
 
     pub fn wanted(turn: &Turn) -> Vec<Want> {
         let want = |call: &&ToolCall| match &call.state {
-            ToolState::Asking { .. } => {
-                let question = Some(format!("{} needs your permission", call.label()));
-                Some(Want { key: format!("{}?", call.call), question, call: call.call.clone() })
-            }
-            ToolState::Waiting { .. } => Some(Want { key: call.call.clone(), question: None, call: call.call.clone() }),
+            ToolState::Asking { .. } => Some(Want { key: call.call.clone() + "?", call: String::new(), asks: true }),
+            ToolState::Waiting { .. } => Some(Want { key: call.call.clone(), call: call.call.clone(), asks: false }),
             _ => None,
         };
         turn.every_call().iter().filter_map(want).collect()
     }
 
     pub fn begin(live: &LiveTurn, want: Want, notes: Notes) {
-        match want.question {
-            Some(question) => {
-                notes.announce(&question);
-                // After the HTML, and after everything else that takes the focus when a page begins.
-                set_timeout(|| _ = focus_question(), Duration::from_millis(100));
-            }
-            None => claim(live.clone(), want.call, notes),
+        if want.asks {
+            // Which one the question itself says: it has the focus next.
+            notes.announce("A tool needs your permission");
+            // After the HTML, and after everything else that takes the focus when a page begins.
+            set_timeout(|| _ = focus_question(), Duration::from_millis(100));
+        } else {
+            claim(live.clone(), want.call, notes);
         }
     }
 

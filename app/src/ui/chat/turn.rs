@@ -338,19 +338,30 @@ fn Foot(live: LiveTurn, thread: Thread) -> impl IntoView {
             );
         }
     };
-    // Shown at once, taken back when the server does not have it.
+    // Shown at once, taken back when the server does not have it. One request at a time: two could overtake each other.
+    let sending = StoredValue::new(false);
     let rate = {
         let turn = turn.clone();
         move |next: Option<Feedback>| {
-            let before = turn.with_untracked(|turn| turn.feedback.clone());
-            turn.update(|turn| turn.feedback.clone_from(&next));
+            let mut stored = turn.with_untracked(|turn| turn.feedback.clone());
+            turn.update(|turn| turn.feedback = next);
+            if sending.get_value() {
+                return;
+            }
+            sending.set_value(true);
             let turn = turn.clone();
             spawn_local(async move {
-                let (good, reason) = (next.as_ref().map(|f| f.good), next.and_then(|f| f.reason));
-                if let Err(error) = give_feedback(id.get_value(), good, reason).await {
-                    turn.try_update(|turn| turn.feedback = before);
-                    thread.notes.show(format!("Your rating was not stored. {error}"));
+                while let Some(wanted) = turn.try_with_untracked(|turn| turn.feedback.clone()).filter(|wanted| *wanted != stored) {
+                    let (good, reason) = (wanted.as_ref().map(|f| f.good), wanted.as_ref().and_then(|f| f.reason.clone()));
+                    match give_feedback(id.get_value(), good, reason).await {
+                        Ok(()) => stored = wanted,
+                        Err(error) => {
+                            turn.try_update(|turn| turn.feedback.clone_from(&stored));
+                            thread.notes.show(format!("Your rating was not stored. {error}"));
+                        }
+                    }
                 }
+                sending.try_set_value(false);
             });
         }
     };
