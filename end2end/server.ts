@@ -23,8 +23,8 @@ export class Server {
     private readonly data: string,
   ) {}
 
-  // Without rules the demo model answers, as on a first run.
-  static async start(rules: string | null = RULES): Promise<Server> {
+  // Without rules the demo model answers, as on a first run. `extra` are settings of this one server.
+  static async start(rules: string | null = RULES, extra: Record<string, string> = {}): Promise<Server> {
     const data = await mkdtemp(join(tmpdir(), "chatgxy-e2e-"));
     // The server refuses names that it does not know, so it gets only what is meant for it.
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith("CHATGXY_") && name !== "DATABASE_URL");
@@ -37,7 +37,9 @@ export class Server {
         CHATGXY_LOG: "info",
         // All tests come from one address.
         CHATGXY_REQUESTS_A_MINUTE: "1000000",
+        CHATGXY_TEST_TOOLS: "1",
         ...(rules === null ? {} : { CHATGXY_STATIC_RULES: rules }),
+        ...extra,
       },
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -3,7 +3,7 @@
 import { safeValidateUIMessages, type UIMessage } from "ai";
 
 import { expect } from "../fixtures";
-import { type Chat, words } from "./client";
+import { type Chat, sentAnswer, tools, words } from "./client";
 import { lint } from "./wire";
 
 /** A message as it would be sent. `state` says only whether a text still grows, and may be left out once it does not. */
@@ -32,10 +32,21 @@ export async function expectValid(messages: UIMessage[], { live = false } = {}):
   expect(new Set(messages.map((message) => message.id)).size, "ids are unique").toBe(messages.length);
   const roles = messages.map((message) => message.role);
   expect(roles, "questions and answers take turns").toEqual(roles.map((_, place) => (place % 2 ? "assistant" : "user")));
-  const settled = live ? messages.slice(0, -1) : messages;
+  const waits = isWaiting(messages.at(-1));
+  const settled = live || waits ? messages.slice(0, -1) : messages;
   for (const part of settled.flatMap((message) => message.parts)) {
     if ("state" in part) expect(["done", "output-available", "output-error", "output-denied", undefined]).toContain(part.state);
   }
+  if (!waits) return;
+  const open = tools(messages.at(-1)).filter(({ state }) => !state.startsWith("output-"));
+  const last = open.at(-1);
+  const asks = last?.state === "approval-requested" || (last?.state === "input-available" && !last.providerExecuted);
+  expect(asks, "an answer that waits has a call that somebody can answer").toBe(true);
+}
+
+/** Whether the server says that it waits for somebody with this answer. */
+export function isWaiting(message: UIMessage | undefined): boolean {
+  return (message?.metadata as { state?: unknown } | undefined)?.state === "paused";
 }
 
 /** Nothing is live, the stored list is sound, and it is what the client has, question by question and answer by answer. */
@@ -47,10 +58,17 @@ export async function expectSettled(chat: Chat): Promise<void> {
   expect(answers(stored), "stored is what was streamed").toEqual(answers(chat.messages));
 }
 
-/** Every stream that the client has read is sound. */
+/** Like `expectSettled`, of an answer that waits for somebody. */
+export async function expectWaiting(chat: Chat): Promise<void> {
+  await expectSettled(chat);
+  expect(isWaiting(chat.messages.at(-1)), "it waits").toBe(true);
+  expect(chat.finished?.finishReason).toBe("tool-calls");
+}
+
+/** Every stream that the client has read is sound, also after what it had before. */
 export async function expectSound(chat: Chat): Promise<void> {
   for (const call of chat.calls.filter((call) => call.status === 200)) {
-    expect(await lint(await call.wire), `${call.method} ${call.url}`).toEqual([]);
+    expect(await lint(await call.wire, sentAnswer(call)), `${call.method} ${call.url}`).toEqual([]);
   }
 }
 

@@ -1,7 +1,19 @@
 // A program that talks to the server by the AI SDK's own client: the list of messages, the requests and the reading of streams are
 // all the SDK's. What comes over the wire is recorded byte for byte.
 
-import { AbstractChat, type ChatState, type ChatStatus, DefaultChatTransport, readUIMessageStream, type UIMessage } from "ai";
+import {
+  AbstractChat,
+  type ChatState,
+  type ChatStatus,
+  DefaultChatTransport,
+  type DynamicToolUIPart,
+  isToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  readUIMessageStream,
+  type ToolUIPart,
+  type UIMessage,
+} from "ai";
 
 import type { Wire } from "./wire";
 
@@ -27,7 +39,12 @@ export interface Opening {
   messages?: UIMessage[];
   /** Sends `{id, message}` as many applications do, instead of the whole list. */
   lastOnly?: boolean;
+  /** Sends a message with answered calls by itself, as most applications do. */
+  automatic?: boolean;
 }
+
+/** A call of a tool in a message. */
+export type ToolPart = ToolUIPart | DynamicToolUIPart;
 
 const WAIT_MS = 10_000;
 
@@ -94,7 +111,7 @@ export class Chat extends AbstractChat<UIMessage> {
   readonly #list: List;
   readonly #transport: DefaultChatTransport<UIMessage>;
 
-  constructor(access: Access, { id, messages = [], lastOnly = false }: Opening = {}) {
+  constructor(access: Access, { id, messages = [], lastOnly = false, automatic = false }: Opening = {}) {
     const calls: Call[] = [];
     const list = new List(messages);
     const transport = new DefaultChatTransport<UIMessage>({
@@ -107,6 +124,9 @@ export class Chat extends AbstractChat<UIMessage> {
       id,
       state: list,
       transport,
+      sendAutomaticallyWhen: automatic
+        ? (chat) => lastAssistantMessageIsCompleteWithApprovalResponses(chat) || lastAssistantMessageIsCompleteWithToolCalls(chat)
+        : undefined,
       onFinish: ({ finishReason, isAbort, isDisconnect, isError }) => (this.finished = { finishReason, isAbort, isDisconnect, isError }),
     });
     this.access = access;
@@ -131,6 +151,38 @@ export class Chat extends AbstractChat<UIMessage> {
     const over = this.sendMessage({ text });
     await this.when("the answer begins", () => this.messages.length === before + 2 && words(this.messages.at(-1)) !== "");
     return { over };
+  }
+
+  /** The calls of the last message, of one tool if it is named. */
+  tools(name?: string): ToolPart[] {
+    return tools(this.messages.at(-1)).filter((part) => name === undefined || part.type === `tool-${name}`);
+  }
+
+  /** What the calls ask that wait for a decision. */
+  get asking(): string[] {
+    return this.tools().flatMap((part) => (part.state === "approval-requested" ? [part.approval.id] : []));
+  }
+
+  /** Decides on what is asked, all of it unless one is named, and sends the decision. Waits for the end of what follows. */
+  async decide(approved: boolean, { id, reason }: { id?: string; reason?: string } = {}): Promise<void> {
+    for (const asked of id === undefined ? this.asking : [id]) await this.addToolApprovalResponse({ id: asked, approved, reason });
+    await this.goOn();
+  }
+
+  /** Sends the answered message last, as it is now. */
+  async goOn(): Promise<void> {
+    await this.sendMessage();
+  }
+
+  /** How often something was sent, not counting what was only read. */
+  get posts(): Call[] {
+    return this.calls.filter((call) => call.method === "POST");
+  }
+
+  /** How often tools ran. */
+  async runs(): Promise<number> {
+    const { count } = (await (await this.request("GET", "execs")).json()) as { count: number };
+    return count;
   }
 
   async edit(messageId: string, text: string): Promise<void> {
@@ -184,7 +236,7 @@ export class Chat extends AbstractChat<UIMessage> {
   }
 
   /** Calls an address of this chat. */
-  async request(method: string, what: "messages" | "stop" | "stream"): Promise<Response> {
+  async request(method: string, what: "execs" | "messages" | "stop" | "stream"): Promise<Response> {
     return call(this.access, method, `/api/chat/${encodeURIComponent(this.id)}/${what}`);
   }
 }
@@ -197,6 +249,18 @@ export interface Turn {
 /** The words of a message. */
 export function words(message: UIMessage | undefined): string {
   return (message?.parts ?? []).map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+export function tools(message: UIMessage | undefined): ToolPart[] {
+  return (message?.parts ?? []).filter(isToolUIPart);
+}
+
+/** The answer that a request went on with, as it was sent; none for a question. */
+export function sentAnswer(call: Call): UIMessage | undefined {
+  if (call.sent === undefined) return undefined;
+  const body = JSON.parse(call.sent) as { message?: UIMessage; messages?: UIMessage[]; trigger?: string };
+  const last = body.message ?? body.messages?.at(-1);
+  return last?.role === "assistant" && body.trigger !== "regenerate-message" ? last : undefined;
 }
 
 /** A bare request in someone's name. A body that is not bytes or text is sent as JSON. */

@@ -1,6 +1,10 @@
 // People who use the server by programs: an account, its key, and chats by the AI SDK. No browser is started.
 
-import { test as base, expect, Person } from "../fixtures";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { test as base, expect, Person, Server } from "../fixtures";
 import { expectSound, expectValid } from "./checks";
 import { type Access, Chat, type Opening } from "./client";
 
@@ -15,6 +19,14 @@ interface Fixtures {
   open: (opening?: Opening, access?: Access) => Chat;
   /** A new chat of `access`. */
   program: Chat;
+  /** Somebody on a server of its own whose clock can be set forward. */
+  clock: Clock;
+}
+
+export interface Clock {
+  access: Access;
+  /** So much later than it is. */
+  setForward: (seconds: number) => Promise<void>;
 }
 
 export const test = base.extend<Fixtures>({
@@ -41,6 +53,21 @@ export const test = base.extend<Fixtures>({
   },
 
   program: async ({ open }, use) => use(open()),
+
+  clock: async ({ playwright }, use) => {
+    const folder = await mkdtemp(join(tmpdir(), "chatgxy-clock-"));
+    const file = join(folder, "ahead");
+    const server = await Server.start(undefined, { CHATGXY_TEST_CLOCK: file });
+    const request = await playwright.request.newContext();
+    const person = await Person.register(request, server.url);
+    await use({
+      access: { url: server.url, key: await person.key() },
+      setForward: (seconds) => writeFile(file, String(seconds * 1_000)),
+    });
+    await request.dispose();
+    await server.stop();
+    await rm(folder, { recursive: true });
+  },
 });
 
 /** Whatever was done, streams were sound, nothing runs any more, and what is stored can be loaded again. */

@@ -1,7 +1,9 @@
 // A strict reader of UI message streams (AI SDK 7). The SDK's own client takes much in silence that leaves an answer half done, cut
 // off or doubled; here every such thing has a name.
 
-import { asSchema, uiMessageChunkSchema } from "ai";
+import { isDeepStrictEqual } from "node:util";
+
+import { asSchema, isToolUIPart, uiMessageChunkSchema, type UIMessage } from "ai";
 
 /** A response as it came. */
 export interface Wire {
@@ -70,10 +72,10 @@ const ENDS = ["finish", "abort", "error"];
 /** What is said of the message as a whole. */
 const NO_PART = ["start", "message-metadata"];
 
-/** Everything that is wrong with a stream, in order; nothing if it is sound. */
-export async function lint(wire: Wire): Promise<string[]> {
+/** Everything that is wrong with a stream, in order; nothing if it is sound. A stream that goes on with a message adds to `known`. */
+export async function lint(wire: Wire, known?: UIMessage): Promise<string[]> {
   const { payloads, problems } = frames(wire);
-  const order = new Order();
+  const order = new Order(known);
   for (const payload of payloads) {
     if (payload === "[DONE]") {
       order.done();
@@ -151,18 +153,39 @@ function shape(chunk: Chunk): string[] {
   ];
 }
 
-type Call = "streaming" | "available" | "requested" | "approved" | "refused" | "closed";
+/** `answered`: its output is the client's own. */
+type State = "streaming" | "available" | "requested" | "approved" | "refused" | "answered" | "closed";
+
+interface Call {
+  state: State;
+  step: number;
+  name?: unknown;
+  /** Its input as text, as far as it came in pieces. */
+  text: string;
+  /** Nobody but the server can end it. */
+  ours: boolean;
+  /** The stream has not spoken of it yet: the client has it from before. */
+  known?: boolean;
+}
+
+/** How far a client is with a call that it has already. A decision of its own is none before the stream repeats it. */
+const KNOWN: Record<string, State> = {
+  "input-streaming": "streaming",
+  "input-available": "available",
+  "approval-requested": "requested",
+  "approval-responded": "requested",
+};
 
 /** From which states a chunk may take a tool call, and to which. */
-const CALLS: Record<string, [from: (Call | undefined)[], to: Call]> = {
+const CALLS: Record<string, [from: (State | undefined)[], to: State]> = {
   "tool-input-start": [[undefined], "streaming"],
   "tool-input-delta": [["streaming"], "streaming"],
   "tool-input-available": [[undefined, "streaming"], "available"],
   "tool-input-error": [[undefined, "streaming"], "closed"],
   "tool-approval-request": [["available"], "requested"],
   "tool-approval-response": [["requested"], "approved"],
-  "tool-output-available": [["available", "approved"], "closed"],
-  "tool-output-error": [["streaming", "available", "approved"], "closed"],
+  "tool-output-available": [["available", "approved", "answered"], "closed"],
+  "tool-output-error": [["streaming", "available", "approved", "answered"], "closed"],
   // Only after a refusal: else the message that a client assembles is one that the SDK refuses when it is loaded again.
   "tool-output-denied": [["refused"], "closed"],
 };
@@ -177,8 +200,25 @@ class Order {
   #ended: string | undefined;
   #done = false;
   readonly #ids = new Map<string, number>();
-  readonly #calls = new Map<string, { state: Call; step: number }>();
+  readonly #calls = new Map<string, Call>();
   readonly #approvals = new Map<string, string>();
+  readonly #sources = new Set<unknown>();
+
+  /** After a pause the step goes on in which the message stands. */
+  constructor(private readonly known?: UIMessage) {
+    for (const part of known?.parts ?? []) {
+      if (part.type === "step-start") {
+        this.#inStep = true;
+        this.#step += 1;
+      }
+      if (!isToolUIPart(part)) continue;
+      const { toolCallId, providerExecuted, approval } = part;
+      const ours = providerExecuted === true;
+      const state = KNOWN[part.state] ?? (ours ? "closed" : "answered");
+      this.#calls.set(toolCallId, { state, step: this.#step, name: part.type.replace(/^tool-/, ""), text: "", ours, known: true });
+      if (approval) this.#approvals.set(approval.id, toolCallId);
+    }
+  }
 
   take(chunk: Chunk): void {
     const { type } = chunk;
@@ -187,12 +227,15 @@ class Order {
     if (this.#ended) this.#note(`${type} after ${this.#ended}`);
     if (type === "start" && this.#count > 1) this.#note("a second start");
     if (type !== "start" && this.#count === 1) this.#note(`${type} before start`);
+    if (type === "start" && this.known && chunk.messageId !== this.known.id) this.#note(`start of ${String(chunk.messageId)}, which is another message`);
     if (STEPS.includes(type)) return this.#steps(type);
     if (ENDS.includes(type)) return this.#end(chunk);
     if (!NO_PART.includes(type) && chunk.transient !== true && !this.#inStep) this.#note(`${type} outside of a step`);
     const words = /^(text|reasoning)-(start|delta|end)$/.exec(type);
     if (words) this.#words(`${words[1]} ${String(chunk.id)}`, words[2] ?? "");
     if (type in CALLS) this.#call(chunk);
+    if (type === "source-url") this.#source(chunk);
+    if (type === "data-notice" && !hasText(chunk.data)) this.#note(`data-notice without words: ${JSON.stringify(chunk.data)}`);
   }
 
   done(): void {
@@ -217,6 +260,7 @@ class Order {
       this.#open = undefined;
       for (const [id, step] of this.#ids) if (step === this.#step) this.#ids.delete(id);
       for (const [id, call] of this.#calls) if (call.step === this.#step) this.#calls.delete(id);
+      for (const [approval, id] of this.#approvals) if (!this.#calls.has(id)) this.#approvals.delete(approval);
       return;
     }
     this.#closed(type);
@@ -247,24 +291,60 @@ class Order {
     const id = type === "tool-approval-response" ? this.#approvals.get(approval) : String(chunk.toolCallId);
     const known = id === undefined ? undefined : this.#calls.get(id);
     const [from, to] = CALLS[type] ?? [[], "closed"];
-    if (id === undefined || !from.includes(known?.state)) this.#note(`${type} of call ${id ?? approval}, which is ${known?.state ?? "unknown"}`);
+    // Asked anew, a client takes back what it made of a question meanwhile.
+    const anew = type === "tool-approval-request" && known?.known === true && this.#approvals.get(approval) === id;
+    if (id === undefined || !(anew || from.includes(known?.state))) this.#note(`${type} of call ${id ?? approval}, which is ${known?.state ?? "unknown"}`);
     if (id === undefined) return;
     if (type === "tool-approval-request") {
-      if (this.#approvals.has(approval)) this.#note(`approval ${approval} for a second time`);
+      if (this.#approvals.has(approval) && !anew) this.#note(`approval ${approval} for a second time`);
       this.#approvals.set(approval, id);
     }
     const refused = type === "tool-approval-response" && chunk.approved === false;
     const goesOn = chunk.preliminary === true && known;
-    this.#calls.set(id, { state: refused ? "refused" : goesOn ? known.state : to, step: known?.step ?? this.#step });
+    const call: Call = known ?? { state: to, step: this.#step, name: chunk.toolName, text: "", ours: chunk.providerExecuted === true };
+    if ("toolName" in chunk && chunk.toolName !== call.name) this.#note(`call ${id} of ${String(call.name)} is now one of ${String(chunk.toolName)}`);
+    if (type === "tool-input-delta") call.text += String(chunk.inputTextDelta);
+    // What is no JSON is the server's to judge.
+    if (type === "tool-input-available" && call.text !== "" && isJson(call.text) && !isDeepStrictEqual(JSON.parse(call.text), chunk.input)) {
+      this.#note(`input of call ${id} is not what came in pieces`);
+    }
+    call.known = false;
+    call.state = refused ? "refused" : goesOn ? call.state : to;
+    this.#calls.set(id, call);
+  }
+
+  #source({ sourceId, url }: Chunk): void {
+    if (this.#sources.has(sourceId)) this.#note(`source ${String(sourceId)} for a second time`);
+    this.#sources.add(sourceId);
+    if (!/^https?:\/\//.test(String(url)) && !/^\/(?!\/)/.test(String(url))) this.#note(`source of ${String(url)}, which no page can link to`);
   }
 
   #end(chunk: Chunk): void {
     this.#closed(chunk.type);
     if (chunk.type === "finish" && this.#inStep) this.#note("finish within a step");
-    const waits: Call[] = chunk.finishReason === "tool-calls" ? ["available", "requested"] : [];
-    for (const [id, { state }] of this.#calls) {
-      if (state !== "closed" && !waits.includes(state)) this.#note(`call ${id} is ${state} at ${chunk.type}`);
+    const pauses = chunk.finishReason === "tool-calls";
+    const open = [...this.#calls].filter(([, { state }]) => state !== "closed" && state !== "answered");
+    const waits = ({ state, ours }: Call) => state === "requested" || (state === "available" && !ours);
+    const last = Math.max(...open.map(([, { step }]) => step));
+    for (const [id, call] of open) {
+      // A call of the server's own may go on only over one that waits in a later step: clients look at the last step alone, and would
+      // not send while anything in it is open.
+      const over = call.state === "available" && call.ours && call.step < last && open.some(([, other]) => waits(other));
+      if (!pauses || !(waits(call) || over)) this.#note(`call ${id} is ${call.state} at ${chunk.type}`);
     }
     this.#ended ??= chunk.type;
   }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function hasText(data: unknown): boolean {
+  return typeof data === "object" && data !== null && "text" in data && typeof data.text === "string" && data.text !== "";
 }

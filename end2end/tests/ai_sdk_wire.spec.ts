@@ -1,7 +1,7 @@
 // The linter's own tests. They need no server.
 
 import { expect, test } from "@playwright/test";
-import { createUIMessageStream, createUIMessageStreamResponse } from "ai";
+import { createUIMessageStream, createUIMessageStreamResponse, type UIMessage } from "ai";
 
 import { wireOf } from "../ai_sdk/client";
 import { type Chunk, lint } from "../ai_sdk/wire";
@@ -21,6 +21,10 @@ const OUTPUT = { type: "tool-output-available", toolCallId: "c", output: null };
 const REQUEST = { type: "tool-approval-request", approvalId: "a", toolCallId: "c" };
 const ANSWER = { type: "tool-approval-response", approvalId: "a", approved: true };
 const DENIED = { type: "tool-output-denied", toolCallId: "c" };
+const PAUSE = { ...FINISH, finishReason: "tool-calls" };
+const BEGUN = { type: "tool-input-start", toolCallId: "c", toolName: "t" };
+const PIECE = { type: "tool-input-delta", toolCallId: "c", inputTextDelta: "{}" };
+const SOURCE = { type: "source-url", sourceId: "s", url: "https://example.org" };
 
 const HEADERS = {
   "content-type": "text/event-stream",
@@ -33,8 +37,13 @@ function body(chunks: Chunk[], end = "data: [DONE]\n\n"): string {
   return chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("") + end;
 }
 
-function linted(text: string, headers: Record<string, string> = HEADERS, cut = false): Promise<string[]> {
-  return lint({ headers: new Headers(headers), bytes: new TextEncoder().encode(text), cut });
+function linted(text: string, headers: Record<string, string> = HEADERS, cut = false, known?: UIMessage): Promise<string[]> {
+  return lint({ headers: new Headers(headers), bytes: new TextEncoder().encode(text), cut }, known);
+}
+
+/** A message that a client has, with one call in this state. */
+function has(part: Record<string, unknown>): UIMessage {
+  return { id: "m", role: "assistant", parts: [{ type: "step-start" }, { type: "tool-t", toolCallId: "c", input: {}, ...part }] } as unknown as UIMessage;
 }
 
 test("the linter takes what the SDK's own server says", async () => {
@@ -57,7 +66,12 @@ test("the linter takes every kind of end, calls of tools, and a stream that we l
     [START, STEP, CALL, OUTPUT, STEP_END, STEP, ...TEXT, TEXT_END, STEP_END, FINISH],
     [START, STEP, CALL, REQUEST, ANSWER, OUTPUT, STEP_END, FINISH],
     [START, STEP, CALL, REQUEST, { ...ANSWER, approved: false }, DENIED, STEP_END, FINISH],
-    [START, STEP, CALL, REQUEST, STEP_END, { ...FINISH, finishReason: "tool-calls" }],
+    [START, STEP, CALL, REQUEST, STEP_END, PAUSE],
+    [START, STEP, BEGUN, PIECE, CALL, OUTPUT, STEP_END, FINISH],
+    [START, STEP, BEGUN, { ...PIECE, inputTextDelta: "{bad" }, CALL, { type: "tool-output-error", toolCallId: "c", errorText: "No." }, STEP_END, FINISH],
+    [START, STEP, { ...CALL, providerExecuted: true }, STEP_END, STEP, { ...CALL, toolCallId: "d" }, STEP_END, PAUSE],
+    [START, STEP, CALL, { type: "reset-step" }, CALL, OUTPUT, STEP_END, FINISH],
+    [START, STEP, SOURCE, { ...SOURCE, sourceId: "other", url: "/here" }, { type: "data-notice", data: { text: "Enough." } }, STEP_END, FINISH],
     [START, STEP, ...TEXT, { type: "reset-step" }, ...TEXT, TEXT_END, STEP_END, FINISH],
     [START, STEP, { type: "data-note", data: null }, STEP_END, { type: "data-ping", data: {}, transient: true }, FINISH],
   ];
@@ -96,6 +110,15 @@ test("the linter finds what the SDK refuses and what it takes in silence", async
     [/call c is available at finish/, [START, STEP, CALL, STEP_END, FINISH]],
     [/call c is requested at error/, [START, STEP, CALL, REQUEST, { type: "error", errorText: "It broke." }]],
     [/call b, which is unknown/, [START, STEP, { ...ANSWER, approvalId: "b" }, STEP_END, FINISH]],
+    [/input of call c is not what came in pieces/, [START, STEP, BEGUN, { ...PIECE, inputTextDelta: '{"a":1}' }, CALL, OUTPUT, STEP_END, FINISH]],
+    [/call c of t is now one of u/, [START, STEP, { ...BEGUN }, { ...CALL, toolName: "u" }, OUTPUT, STEP_END, FINISH]],
+    [/call c is available at finish/, [START, STEP, { ...CALL, providerExecuted: true }, STEP_END, PAUSE]],
+    [/call c is available at finish/, [START, STEP, { ...CALL, providerExecuted: true }, { ...CALL, toolCallId: "d" }, STEP_END, PAUSE]],
+    [/call c is approved at finish/, [START, STEP, CALL, REQUEST, ANSWER, STEP_END, PAUSE]],
+    [/approval a for a second time/, [START, STEP, CALL, REQUEST, { ...CALL, toolCallId: "d" }, { ...REQUEST, toolCallId: "d" }, STEP_END, PAUSE]],
+    [/source s for a second time/, [START, STEP, SOURCE, SOURCE, STEP_END, FINISH]],
+    [/no page can link to/, [START, STEP, { ...SOURCE, url: "javascript:alert(1)" }, STEP_END, FINISH]],
+    [/data-notice without words/, [START, STEP, { type: "data-notice", data: {} }, STEP_END, FINISH]],
     [/without output/, [START, STEP, CALL, { type: OUTPUT.type, toolCallId: "c" }, STEP_END, FINISH]],
     [/refused by the SDK/, [START, STEP, { ...TEXT[0], type: "text-start", providerMetadata: { p: "x" } }, TEXT_END, STEP_END, FINISH]],
   ];
@@ -122,6 +145,34 @@ test("the linter finds what the SDK refuses and what it takes in silence", async
     [/header content-encoding/, sound, { ...HEADERS, "content-encoding": "gzip" }],
   ];
   for (const [what, text, headers] of frames) expect(await linted(text, headers), what.source).toContainEqual(expect.stringMatching(what));
+});
+
+test("the linter takes a stream that goes on with a message, and finds what does not fit it", async () => {
+  const approval = { id: "a" };
+  const decided = { state: "approval-responded", approval: { id: "a", approved: true } };
+  const good: [known: Record<string, unknown>, stream: Chunk[]][] = [
+    [decided, [START, ANSWER, OUTPUT, STEP_END, STEP, ...TEXT, TEXT_END, STEP_END, FINISH]],
+    [decided, [START, { ...ANSWER, approved: false }, DENIED, STEP_END, FINISH]],
+    [decided, [START, REQUEST, { ...ANSWER, approved: false }, DENIED, STEP_END, FINISH]],
+    [{ state: "approval-requested", approval }, [START, STEP_END, PAUSE]],
+    [{ state: "output-available", output: 1 }, [START, STEP_END, FINISH]],
+    [{ state: "output-available", output: 1 }, [START, OUTPUT, STEP_END, FINISH]],
+  ];
+  for (const [known, stream] of good) {
+    expect(await linted(body(stream), HEADERS, false, has(known)), JSON.stringify([known, stream])).toEqual([]);
+  }
+  const bad: [what: RegExp, known: Record<string, unknown>, stream: Chunk[]][] = [
+    [/start of n, which is another message/, decided, [{ ...START, messageId: "n" }, ANSWER, OUTPUT, STEP_END, FINISH]],
+    [/output-available of call c, which is requested/, decided, [START, OUTPUT, STEP_END, FINISH]],
+    [/input-available of call c, which is requested/, decided, [START, CALL, ANSWER, OUTPUT, STEP_END, FINISH]],
+    [/call c is requested at finish/, decided, [START, STEP_END, FINISH]],
+    [/start-step within a step/, decided, [START, STEP, ANSWER, OUTPUT, STEP_END, FINISH]],
+    [/call c, which is closed/, { state: "output-available", output: 1, providerExecuted: true }, [START, OUTPUT, STEP_END, FINISH]],
+    [/approval a for a second time/, decided, [START, REQUEST, REQUEST, ANSWER, OUTPUT, STEP_END, FINISH]],
+  ];
+  for (const [what, known, stream] of bad) {
+    expect(await linted(body(stream), HEADERS, false, has(known)), what.source).toContainEqual(expect.stringMatching(what));
+  }
 });
 
 test("the linter takes comments, and refuses what is not UTF-8", async () => {

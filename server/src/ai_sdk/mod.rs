@@ -77,7 +77,10 @@ pub async fn submit(state: &AppState, caller: &Caller, agent: Option<String>, bo
             chat::branch(&state.db, &state.engine, user.id, Branch { exchange: &body.id, of, text: None }).await?.turn
         }
         Trigger::SubmitMessage if last.is_some_and(|message| message["role"] == "assistant") => {
-            return go_on(state, caller, &body.id, last.unwrap_or(&Value::Null)).await;
+            let message = last.unwrap_or(&Value::Null);
+            // A client that names another message would write what comes into that one.
+            let named = body.message_id.as_deref().is_none_or(|id| message["id"] == id);
+            return go_on(state, caller, &body.id, if named { message } else { &Value::Null }).await;
         }
         Trigger::SubmitMessage => {
             let words = words(last.ok_or_else(|| AppError::invalid("messages", "There is no message to answer."))?)?;
@@ -105,7 +108,8 @@ async fn go_on(state: &AppState, caller: &Caller, exchange: &str, message: &Valu
         || AppError::invalid("messages", "The last message is an answer that this conversation does not wait with. Load it again.");
     let name = message["id"].as_str().ok_or_else(unknown)?;
     let latest = match chat::latest_turn(&state.db, &state.engine, user, exchange).await {
-        Err(AppError::NotFound { .. }) => None,
+        // Someone else's is not there; one that nobody has is a message about nothing.
+        Err(AppError::NotFound { .. }) if !state.db.exchange_exists(exchange).await? => None,
         other => other?,
     };
     let turn = latest.filter(|turn| turn.id.as_str() == name).ok_or_else(unknown)?;
