@@ -15,6 +15,8 @@ export class Turn {
   readonly retry: Locator;
   readonly reason: Locator;
   readonly suggestions: Locator;
+  readonly sources: Locator;
+  readonly note: Locator;
 
   constructor(readonly root: Locator) {
     this.prompt = root.locator(".prompt-text");
@@ -28,6 +30,18 @@ export class Turn {
     this.retry = root.locator(".answer-foot").getByRole("button", { name: "Retry", exact: true });
     this.reason = root.getByRole("textbox", { name: "What was wrong? (optional)" });
     this.suggestions = root.getByRole("list", { name: "Suggestions" });
+    this.sources = root.getByRole("navigation", { name: "Sources" });
+    this.note = root.locator(".turn-note");
+  }
+
+  /** The call of that tool, as people read its name; also one of a consulted agent. */
+  tool(name: string | RegExp): Call {
+    return new Call(this.root.getByRole("region", { name: typeof name === "string" ? `Tool: ${name}` : name, exact: true }));
+  }
+
+  /** All calls, also those of consulted agents. */
+  get tools(): Locator {
+    return this.root.getByRole("region", { name: /^Tool: / });
   }
 
   get noticeRetry(): Locator {
@@ -51,6 +65,42 @@ export class Turn {
   async html(): Promise<string> {
     // The framework's marks between nodes are not shown, and depend on how a block came in.
     return this.prose.evaluate((prose) => prose.innerHTML.replaceAll("<!---->", ""));
+  }
+}
+
+/** A call of a tool inside an answer. */
+export class Call {
+  readonly row: Locator;
+  readonly body: Locator;
+  readonly input: Locator;
+  readonly output: Locator;
+  readonly state: Locator;
+  /** The question whether it may run. */
+  readonly question: Locator;
+  readonly path: Locator;
+  readonly allow: Locator;
+  readonly always: Locator;
+  readonly reason: Locator;
+  readonly deny: Locator;
+  /** What a tab has to do. */
+  readonly wait: Locator;
+  readonly run: Locator;
+
+  constructor(readonly root: Locator) {
+    const card = root.locator("> .tool-card");
+    this.row = card.locator("> summary");
+    this.state = this.row.locator(".tool-state");
+    this.body = card.locator("> .tool-body");
+    this.input = this.body.locator(".tool-values");
+    this.output = this.body.locator(".tool-output");
+    this.question = root.locator("> .tool-ask");
+    this.path = this.question.locator(".tool-path");
+    this.allow = this.question.getByRole("button", { name: "Allow", exact: true });
+    this.always = this.question.getByRole("button", { name: "Always allow here", exact: true });
+    this.reason = this.question.getByRole("textbox", { name: "Reason", exact: true });
+    this.deny = this.question.getByRole("button", { name: "Deny", exact: true });
+    this.wait = root.locator("> .tool-wait");
+    this.run = this.wait.getByRole("button", { name: "Do it in this tab", exact: true });
   }
 }
 

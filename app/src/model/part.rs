@@ -126,12 +126,19 @@ impl ToolCall {
 
     /// Name of the tool for people: "Search tools" for `search_tools`.
     pub fn label(&self) -> String {
-        // ASCII is all that a name may hold, and the tables for the rest would be loaded by everybody.
-        let mut words = self.name.replace(['_', '-'], " ");
-        if let Some(first) = words.get_mut(..1) {
-            first.make_ascii_uppercase();
+        match self.name.as_str() {
+            CONSULT => "Ask a specialist".to_owned(),
+            "rename_exchange" => "Rename conversation".to_owned(),
+            "get_conversation" => "Read a conversation".to_owned(),
+            // ASCII is all that a name may hold, and the tables for the rest would be loaded by everybody.
+            other => {
+                let mut words = other.replace(['_', '-'], " ");
+                if let Some(first) = words.get_mut(..1) {
+                    first.make_ascii_uppercase();
+                }
+                words
+            }
         }
-        words
     }
 }
 
@@ -419,7 +426,13 @@ mod tests {
 
     #[test]
     fn a_tool_has_a_name_for_people() {
-        for (name, label) in [("search_tools", "Search tools"), ("mcp_files_read-it", "Mcp files read it"), ("", ""), ("élan", "élan")] {
+        for (name, label) in [
+            ("search_tools", "Search tools"),
+            ("rename_exchange", "Rename conversation"),
+            ("mcp_files_read-it", "Mcp files read it"),
+            ("", ""),
+            ("élan", "élan"),
+        ] {
             assert_eq!(ToolCall::begun("c".into(), name.into(), 1).label(), label);
         }
     }
